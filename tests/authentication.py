@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -110,14 +110,6 @@ async def bench(url: str, cache_size: int = 100, config: Config | None = None) -
             await auth.aclose()
         await store.aclose()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-def run(url: str, use: Callable[[Bench], Awaitable[None]], cache_size: int = 100, config: Config | None = None) -> None:
-    async def main() -> None:
-        async with bench(url, cache_size, config) as made:
-            await use(made)
-
-    asyncio.run(main())
 
 
 def bearer(secret: str) -> bytes:

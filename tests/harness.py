@@ -20,10 +20,6 @@ from replicas.engines.vocabulary import Vocabulary
 from replicas.replica_server import ReplicaServer
 from routing.contracts.transport import Event, TokenStream
 from routing.transports.replica_spec import ReplicaSpec
-from tests.loops import bounded as bounded
-from tests.loops import leftovers as leftovers
-from tests.loops import seconds_until as seconds_until
-from tests.loops import until as until
 
 MODEL = "mixtral-8x7b"
 TP2 = Shape(tp=2)

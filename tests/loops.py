@@ -11,7 +11,7 @@ BOUND_SECONDS: Final = 60.0
 SOON_SECONDS: Final = 10.0
 
 
-def bounded(main: Callable[[], Awaitable[None]], seconds: float | None = None) -> None:
+def bounded(main: Callable[[], Awaitable[None]]) -> None:
     """Run a coroutine in a loop of its own; it must end in time and leave no task behind.
 
     Raises:
@@ -19,16 +19,14 @@ def bounded(main: Callable[[], Awaitable[None]], seconds: float | None = None) -
         AssertionError: Tasks are left that do not end by themselves.
     """
 
-    most = BOUND_SECONDS if seconds is None else seconds
-
     async def run() -> None:
         try:
-            async with asyncio.timeout(most) as bound:
+            async with asyncio.timeout(BOUND_SECONDS) as bound:
                 await main()
                 await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}")
         except TimeoutError as error:
             if bound.expired():
-                error.add_note(f"It has not ended within {most:g} s.")
+                error.add_note(f"It has not ended within {BOUND_SECONDS:g} s.")
             raise
 
     asyncio.run(run())

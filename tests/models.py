@@ -17,7 +17,8 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import QuantileDecodeLength
 from routing.fleet.fleet import Fleet
 from routing.policies.least_load import LeastLoad
-from tests.harness import bounded, tekken
+from tests.harness import tekken
+from tests.loops import bounded
 
 CALLER = Caller(ApiKey(key_id="key_0", name="k", created_at=0.0), Tenant(name="default"), DEFAULT_TIERS[-1], 2)
 

@@ -14,7 +14,7 @@ from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, Open
 from routing.transports.replica_connection import Listener, Surroundings
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
-from tests.harness import until
+from tests.loops import until
 from tests.upstreams import Upstream
 
 

@@ -12,7 +12,8 @@ from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
 from routing.transports.triton.triton_connection import TritonConnection
 from tests.fake_triton import FakeTriton
-from tests.harness import tekken, until
+from tests.harness import tekken
+from tests.loops import until
 
 
 def settings_of(kind: Kind = Kind.ENGINE, **options: Any) -> TritonSettings:

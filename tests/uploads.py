@@ -8,7 +8,8 @@ from typing import Any
 from openai.types import Batch
 
 from tests.asgi import Answer, Client
-from tests.harness import MODEL, until
+from tests.harness import MODEL
+from tests.loops import until
 
 FILES, BATCHES = "/v1/files", "/v1/batches"
 CHAT = "/v1/chat/completions"

@@ -1,6 +1,5 @@
 """The official anthropic client against a real gateway, as its own documentation uses it."""
 
-import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
@@ -103,17 +102,14 @@ def test_the_stream_helper(client: anthropic.Anthropic) -> None:
     assert stopped.content[0].to_dict() == {"type": "text", "text": "One two three"}
 
 
-def test_the_asynchronous_client(stack: Stack) -> None:
-    async def main() -> None:
-        async with anthropic.AsyncAnthropic(base_url=root(stack), api_key=stack.key, max_retries=0) as client:
-            message = await client.messages.create(model=MODEL, max_tokens=10, messages=HELLO)
-            assert message.content
-            async with client.messages.stream(model=MODEL, max_tokens=10, messages=HELLO) as stream:
-                text = "".join([piece async for piece in stream.text_stream])
-                final = await stream.get_final_message()
-            assert text == "".join(block.text for block in final.content if block.type == "text")
-
-    asyncio.run(main())
+async def test_the_asynchronous_client(stack: Stack) -> None:
+    async with anthropic.AsyncAnthropic(base_url=root(stack), api_key=stack.key, max_retries=0) as client:
+        message = await client.messages.create(model=MODEL, max_tokens=10, messages=HELLO)
+        assert message.content
+        async with client.messages.stream(model=MODEL, max_tokens=10, messages=HELLO) as stream:
+            text = "".join([piece async for piece in stream.text_stream])
+            final = await stream.get_final_message()
+        assert text == "".join(block.text for block in final.content if block.type == "text")
 
 
 @pytest.mark.parametrize("streamed", [False, True])

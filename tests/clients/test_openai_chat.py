@@ -1,6 +1,5 @@
 """Chat with OpenAI's own Python client, as its documentation shows it."""
 
-import asyncio
 import json
 from typing import Any, Literal
 
@@ -65,15 +64,12 @@ def test_a_stream(openai_client: OpenAI) -> None:
     assert chunks[-1].usage.completion_tokens > 5
 
 
-def test_an_async_client(site: Stack) -> None:
-    async def main() -> None:
-        async with AsyncOpenAI(base_url=site.base_url, api_key=site.key) as client:
-            whole = await client.chat.completions.create(model="gpt-4o", messages=HAIKU)
-            stream = await client.chat.completions.create(model="gpt-4o", messages=HAIKU, stream=True)
-            parts = [chunk.choices[0].delta.content or "" async for chunk in stream]
-            assert "".join(parts) == whole.choices[0].message.content
-
-    asyncio.run(main())
+async def test_an_async_client(site: Stack) -> None:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key) as client:
+        whole = await client.chat.completions.create(model="gpt-4o", messages=HAIKU)
+        stream = await client.chat.completions.create(model="gpt-4o", messages=HAIKU, stream=True)
+        parts = [chunk.choices[0].delta.content or "" async for chunk in stream]
+        assert "".join(parts) == whole.choices[0].message.content
 
 
 def test_headers_of_a_raw_response(openai_client: OpenAI) -> None:

@@ -22,19 +22,16 @@ def test_every_input_of_embeddings(openai_client: OpenAI) -> None:
     assert many.usage.total_tokens == sum(1 + at % 50 for at in range(2048))
 
 
-def test_embeddings_beside_each_other(site: Stack) -> None:
-    async def main() -> None:
-        async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
-            found = await asyncio.gather(
-                *(client.embeddings.create(model=EMBEDDER, input=["a" * size, "b"]) for size in range(1, 20))
-            )
-            assert [one.data[0].embedding[0] for one in found] == [float(size) for size in range(1, 20)]
-            with pytest.raises(openai.BadRequestError, match="input"):
-                await client.embeddings.create(model=EMBEDDER, input=["a", ""])
-            with pytest.raises(openai.BadRequestError, match="embeddings"):
-                await client.embeddings.create(model=MODEL, input="a")
-
-    asyncio.run(main())
+async def test_embeddings_beside_each_other(site: Stack) -> None:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
+        found = await asyncio.gather(
+            *(client.embeddings.create(model=EMBEDDER, input=["a" * size, "b"]) for size in range(1, 20))
+        )
+        assert [one.data[0].embedding[0] for one in found] == [float(size) for size in range(1, 20)]
+        with pytest.raises(openai.BadRequestError, match="input"):
+            await client.embeddings.create(model=EMBEDDER, input=["a", ""])
+        with pytest.raises(openai.BadRequestError, match="embeddings"):
+            await client.embeddings.create(model=MODEL, input="a")
 
 
 def test_several_prompts_echo_suffix_and_best_of(openai_client: OpenAI) -> None:

@@ -1,6 +1,5 @@
 """Everything but chat with OpenAI's own Python client, as its documentation shows it."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -170,15 +169,12 @@ def test_conversations(openai_client: OpenAI) -> None:
     assert openai_client.conversations.delete(conversation.id).deleted
 
 
-def test_async_resources(site: Stack) -> None:
-    async def main() -> None:
-        async with AsyncOpenAI(base_url=site.base_url, api_key=site.key) as client:
-            models = [model.id async for model in client.models.list()]
-            assert models[:1] == [MODEL]
-            response = await client.responses.create(model="gpt-4o", input="Write a haiku about water.")
-            embedding = await client.embeddings.create(model=EMBEDDER, input="water")
-            assert (response.output_text[:5], len(embedding.data[0].embedding)) == ("Water", 3)
-            with pytest.raises(openai.NotFoundError):
-                await client.batches.retrieve("batch_nothing")
-
-    asyncio.run(main())
+async def test_async_resources(site: Stack) -> None:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key) as client:
+        models = [model.id async for model in client.models.list()]
+        assert models[:1] == [MODEL]
+        response = await client.responses.create(model="gpt-4o", input="Write a haiku about water.")
+        embedding = await client.embeddings.create(model=EMBEDDER, input="water")
+        assert (response.output_text[:5], len(embedding.data[0].embedding)) == ("Water", 3)
+        with pytest.raises(openai.NotFoundError):
+            await client.batches.retrieve("batch_nothing")

@@ -1,6 +1,5 @@
 """The Responses API with OpenAI's own Python client, as its documentation shows it."""
 
-import asyncio
 import json
 import time
 from typing import Any
@@ -195,27 +194,24 @@ def test_hosted_tools_are_refused(openai_client: OpenAI) -> None:
     assert (error.value.param, error.value.code) == ("tools[0].type", "unsupported_parameter")
 
 
-def test_the_same_asynchronously(site: Stack) -> None:
-    async def main() -> None:
-        async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
-            response = await client.responses.create(model=MODEL, input=HAIKU)
-            assert response.output_text.startswith("Water finds its way")
-            async with client.responses.stream(model=MODEL, input=HAIKU) as stream:
-                async for _ in stream:
-                    pass
-                assert (await stream.get_final_response()).output_text == response.output_text
-            parsed = await client.responses.parse(model=MODEL, input="They meet.", text_format=CalendarEvent)
-            assert isinstance(parsed.output_parsed, CalendarEvent)
-            queued = await client.responses.create(
-                model=MODEL, input=HAIKU, previous_response_id=response.id, background=True, stream=True
-            )
-            types = [event.type async for event in queued]
-            assert types[-1] == "response.completed"
-            conversation = await client.conversations.create()
-            again = await client.responses.create(model=MODEL, input=HAIKU, conversation=conversation.id)
-            assert [item.type async for item in client.conversations.items.list(conversation.id)] == ["message"] * 2
-            await client.responses.delete(again.id)
-            with pytest.raises(openai.NotFoundError):
-                await client.responses.retrieve(again.id)
-
-    asyncio.run(main())
+async def test_the_same_asynchronously(site: Stack) -> None:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
+        response = await client.responses.create(model=MODEL, input=HAIKU)
+        assert response.output_text.startswith("Water finds its way")
+        async with client.responses.stream(model=MODEL, input=HAIKU) as stream:
+            async for _ in stream:
+                pass
+            assert (await stream.get_final_response()).output_text == response.output_text
+        parsed = await client.responses.parse(model=MODEL, input="They meet.", text_format=CalendarEvent)
+        assert isinstance(parsed.output_parsed, CalendarEvent)
+        queued = await client.responses.create(
+            model=MODEL, input=HAIKU, previous_response_id=response.id, background=True, stream=True
+        )
+        types = [event.type async for event in queued]
+        assert types[-1] == "response.completed"
+        conversation = await client.conversations.create()
+        again = await client.responses.create(model=MODEL, input=HAIKU, conversation=conversation.id)
+        assert [item.type async for item in client.conversations.items.list(conversation.id)] == ["message"] * 2
+        await client.responses.delete(again.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(again.id)

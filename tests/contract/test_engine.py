@@ -9,7 +9,8 @@ import pytest
 
 from protos.types import Failure, Finish, FinishReason, KvCreated, Load, Submit
 from replicas.engine import Engine, EngineStep, Launched
-from tests.harness import bounded, engine_of, submit_of, until
+from tests.harness import engine_of, submit_of
+from tests.loops import until
 from tests.trt_engines import trt_engine
 
 Make = Callable[[], Engine]
@@ -99,84 +100,72 @@ def check_nothing_is_left(heard: Heard) -> None:
 
 
 @pytest.mark.parametrize("interval", [0, 1, 7])
-def test_each_sequence_gets_its_tokens_and_one_finish(make: Make, interval: int) -> None:
+async def test_each_sequence_gets_its_tokens_and_one_finish(make: Make, interval: int) -> None:
     requests = [submit_of(20 + i, prompt=range(1, 10 + i), n=1 + i % 3, delta_interval=interval) for i in range(6)]
 
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            for handle, request in enumerate(requests):
-                engine.submit(handle, request)
-            expected = {(h, k) for h, r in enumerate(requests) for k in range(r.sampling.n)}
-            await until(lambda: len(heard.finishes) == len(expected))
-            assert set(heard.finishes) == expected
-            for (handle, _), finish in heard.finishes.items():
-                assert finish.reason is FinishReason.LENGTH
-                assert finish.failure is None
-                assert finish.prompt_tokens == len(requests[handle].prompt_ids)
-                assert finish.completion_tokens == requests[handle].max_tokens
-            for (handle, index), tokens in heard.tokens.items():
-                count = requests[handle].max_tokens
-                assert len(tokens) == count
-                whole = {0: [count], 1: [1] * count, 7: [7] * (count // 7) + [count % 7] * bool(count % 7)}
-                assert heard.sizes[handle, index] == whole[interval]
-            check_nothing_is_left(heard)
-
-    bounded(main)
+    engine = make()
+    async with running(engine) as heard:
+        for handle, request in enumerate(requests):
+            engine.submit(handle, request)
+        expected = {(h, k) for h, r in enumerate(requests) for k in range(r.sampling.n)}
+        await until(lambda: len(heard.finishes) == len(expected))
+        assert set(heard.finishes) == expected
+        for (handle, _), finish in heard.finishes.items():
+            assert finish.reason is FinishReason.LENGTH
+            assert finish.failure is None
+            assert finish.prompt_tokens == len(requests[handle].prompt_ids)
+            assert finish.completion_tokens == requests[handle].max_tokens
+        for (handle, index), tokens in heard.tokens.items():
+            count = requests[handle].max_tokens
+            assert len(tokens) == count
+            whole = {0: [count], 1: [1] * count, 7: [7] * (count // 7) + [count % 7] * bool(count % 7)}
+            assert heard.sizes[handle, index] == whole[interval]
+        check_nothing_is_left(heard)
 
 
-def test_a_token_depends_only_on_the_prompt_the_seed_and_its_position(make: Make) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            engine.submit(1, submit_of(30))
-            engine.submit(2, submit_of(30, delta_interval=4))
-            engine.submit(3, submit_of(30, seed=8))
-            await until(lambda: len(heard.finishes) == 3)
-            first = heard.tokens[1, 0]
-            assert heard.tokens[2, 0] == first
-            assert heard.tokens[3, 0] != first
-            engine.submit(4, submit_of(20, prompt=[1, 2, 3, *first[:10]], generated=10))
-            await until(lambda: len(heard.finishes) == 4)
-            assert heard.tokens[4, 0] == first[10:]
-
-    bounded(main)
+async def test_a_token_depends_only_on_the_prompt_the_seed_and_its_position(make: Make) -> None:
+    engine = make()
+    async with running(engine) as heard:
+        engine.submit(1, submit_of(30))
+        engine.submit(2, submit_of(30, delta_interval=4))
+        engine.submit(3, submit_of(30, seed=8))
+        await until(lambda: len(heard.finishes) == 3)
+        first = heard.tokens[1, 0]
+        assert heard.tokens[2, 0] == first
+        assert heard.tokens[3, 0] != first
+        engine.submit(4, submit_of(20, prompt=[1, 2, 3, *first[:10]], generated=10))
+        await until(lambda: len(heard.finishes) == 4)
+        assert heard.tokens[4, 0] == first[10:]
 
 
 @pytest.mark.parametrize("sequences", [1, 3])
 @pytest.mark.parametrize("after_tokens", [False, True])
-def test_a_cancelled_request_ends_and_frees_its_blocks(make: Make, sequences: int, after_tokens: bool) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            engine.submit(1, submit_of(900, n=sequences))
-            if after_tokens:
-                await until(lambda: (1, 0) in heard.tokens)
-            engine.cancel(1)
-            engine.cancel(1)
-            engine.cancel(77)
-            await until(lambda: len(heard.finishes) == sequences)
-            assert {finish.reason for finish in heard.finishes.values()} == {FinishReason.CANCELLED}
-            engine.submit(2, submit_of(3))
-            await until(lambda: (2, 0) in heard.finishes)
-            assert len(heard.finishes) == sequences + 1
-            check_nothing_is_left(heard)
-
-    bounded(main)
+async def test_a_cancelled_request_ends_and_frees_its_blocks(make: Make, sequences: int, after_tokens: bool) -> None:
+    engine = make()
+    async with running(engine) as heard:
+        engine.submit(1, submit_of(900, n=sequences))
+        if after_tokens:
+            await until(lambda: (1, 0) in heard.tokens)
+        engine.cancel(1)
+        engine.cancel(1)
+        engine.cancel(77)
+        await until(lambda: len(heard.finishes) == sequences)
+        assert {finish.reason for finish in heard.finishes.values()} == {FinishReason.CANCELLED}
+        engine.submit(2, submit_of(3))
+        await until(lambda: (2, 0) in heard.finishes)
+        assert len(heard.finishes) == sequences + 1
+        check_nothing_is_left(heard)
 
 
-def test_cancelling_what_has_finished_changes_nothing(make: Make) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            engine.submit(1, submit_of(3))
-            await until(lambda: heard.finishes)
-            engine.cancel(1)
-            engine.submit(2, submit_of(3))
-            await until(lambda: len(heard.finishes) == 2)
-            assert heard.finishes[1, 0].reason is FinishReason.LENGTH
-
-    bounded(main)
+async def test_cancelling_what_has_finished_changes_nothing(make: Make) -> None:
+    engine = make()
+    async with running(engine) as heard:
+        engine.submit(1, submit_of(3))
+        await until(lambda: heard.finishes)
+        engine.cancel(1)
+        engine.submit(2, submit_of(3))
+        await until(lambda: len(heard.finishes) == 2)
+        assert heard.finishes[1, 0].reason is FinishReason.LENGTH
 
 
 @pytest.mark.parametrize(
@@ -188,45 +177,36 @@ def test_cancelling_what_has_finished_changes_nothing(make: Make) -> None:
         (submit_of(prompt=()), "unsupported_parameter", "prompt"),
     ],
 )
-def test_a_refusal_is_a_finish_and_never_an_exception(
+async def test_a_refusal_is_a_finish_and_never_an_exception(
     make: Make, request_: Submit, code: str, param: str | None
 ) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            engine.submit(1, request_)
-            await until(lambda: heard.finishes)
-            finish = heard.finishes[1, 0]
-            assert finish.reason is FinishReason.ERROR
-            assert isinstance(finish.failure, Failure)
-            assert (finish.failure.code, finish.failure.param) == (code, param)
-            engine.submit(2, submit_of(3))
-            await until(lambda: len(heard.finishes) == 2)
-            assert heard.tokens.keys() == {(2, 0)}
-
-    bounded(main)
+    engine = make()
+    async with running(engine) as heard:
+        engine.submit(1, request_)
+        await until(lambda: heard.finishes)
+        finish = heard.finishes[1, 0]
+        assert finish.reason is FinishReason.ERROR
+        assert isinstance(finish.failure, Failure)
+        assert (finish.failure.code, finish.failure.param) == (code, param)
+        engine.submit(2, submit_of(3))
+        await until(lambda: len(heard.finishes) == 2)
+        assert heard.tokens.keys() == {(2, 0)}
 
 
-def test_an_answer_stops_where_the_context_ends(make: Make) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            engine.submit(1, submit_of(5000, prompt=range(990)))
-            await until(lambda: heard.finishes)
-            assert heard.finishes[1, 0].reason is FinishReason.LENGTH
-            assert len(heard.tokens[1, 0]) == engine.info.max_sequence_tokens - 990
-
-    bounded(main)
+async def test_an_answer_stops_where_the_context_ends(make: Make) -> None:
+    engine = make()
+    async with running(engine) as heard:
+        engine.submit(1, submit_of(5000, prompt=range(990)))
+        await until(lambda: heard.finishes)
+        assert heard.finishes[1, 0].reason is FinishReason.LENGTH
+        assert len(heard.tokens[1, 0]) == engine.info.max_sequence_tokens - 990
 
 
-def test_a_repeated_prompt_is_found_in_the_cache(make: Make) -> None:
-    async def main() -> None:
-        engine = make()
-        async with running(engine) as heard:
-            for handle in (1, 2):
-                engine.submit(handle, submit_of(2, prompt=range(300)))
-                await until(lambda: (handle, 0) in heard.finishes)  # noqa: B023
-            assert heard.finishes[1, 0].cached_tokens == 0
-            assert 0 < heard.finishes[2, 0].cached_tokens < 300
-
-    bounded(main)
+async def test_a_repeated_prompt_is_found_in_the_cache(make: Make) -> None:
+    engine = make()
+    async with running(engine) as heard:
+        for handle in (1, 2):
+            engine.submit(handle, submit_of(2, prompt=range(300)))
+            await until(lambda: (handle, 0) in heard.finishes)  # noqa: B023
+        assert heard.finishes[1, 0].cached_tokens == 0
+        assert 0 < heard.finishes[2, 0].cached_tokens < 300

@@ -1,6 +1,5 @@
 """What every place for files' content must do: a folder of this machine, and an S3-compatible store."""
 
-import asyncio
 import errno
 import secrets
 from collections.abc import Callable, Iterator
@@ -99,27 +98,24 @@ def test_deleting(content: FileContent) -> None:
     assert content.read("ab", 0, 10) == b"some"
 
 
-def test_an_upload_by_the_event_loop(content: FileContent) -> None:
-    async def main() -> None:
-        contents = Contents(lambda: content)
-        try:
-            upload = Upload(contents, "up")
-            for _ in range(10):
-                await upload.write(b"0123456789" * 10_000)
-            await upload.commit()
-            await upload.abort()
-            assert upload.size == 1_000_000
-            pieces = [piece async for piece in contents.pieces("up", upload.size)]
-            assert b"".join(pieces) == b"0123456789" * 100_000
-            given_up = Upload(contents, "down")
-            await given_up.write(b"x" * 300_000)
-            await given_up.abort()
-            with pytest.raises(ContentUnavailable):
-                await contents.read("down", 0, 1)
-        finally:
-            await contents.aclose()
-
-    asyncio.run(main())
+async def test_an_upload_by_the_event_loop(content: FileContent) -> None:
+    contents = Contents(lambda: content)
+    try:
+        upload = Upload(contents, "up")
+        for _ in range(10):
+            await upload.write(b"0123456789" * 10_000)
+        await upload.commit()
+        await upload.abort()
+        assert upload.size == 1_000_000
+        pieces = [piece async for piece in contents.pieces("up", upload.size)]
+        assert b"".join(pieces) == b"0123456789" * 100_000
+        given_up = Upload(contents, "down")
+        await given_up.write(b"x" * 300_000)
+        await given_up.abort()
+        with pytest.raises(ContentUnavailable):
+            await contents.read("down", 0, 1)
+    finally:
+        await contents.aclose()
 
 
 class Full:
@@ -142,36 +138,30 @@ class Full:
         return FullSink()
 
 
-def test_a_full_disk_is_told_without_paths_and_leaves_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        contents = Contents(lambda: Full(tmp_path))
-        try:
-            upload = Upload(contents, "up")
-            with pytest.raises(StorageFull) as raised:
-                await upload.write(b"x" * 300_000)
-            await upload.abort()
-            assert "secret" not in raised.value.message
-            with pytest.raises(StorageFull):
-                await contents.put("small", b"x")
-        finally:
-            await contents.aclose()
-
-    asyncio.run(main())
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+async def test_a_full_disk_is_told_without_paths_and_leaves_nothing(tmp_path: Path) -> None:
+    contents = Contents(lambda: Full(tmp_path))
+    try:
+        upload = Upload(contents, "up")
+        with pytest.raises(StorageFull) as raised:
+            await upload.write(b"x" * 300_000)
+        await upload.abort()
+        assert "secret" not in raised.value.message
+        with pytest.raises(StorageFull):
+            await contents.put("small", b"x")
+    finally:
+        await contents.aclose()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # noqa: ASYNC240 (nobody waits meanwhile)
 
 
 @pytest.mark.parametrize("opened", [lambda: LocalContent(Path("/dev/null/no"))])
-def test_a_place_that_is_not_there_is_tried_again(opened: Callable[[], FileContent]) -> None:
-    async def main() -> None:
-        contents = Contents(opened)
-        try:
-            for _ in range(2):
-                with pytest.raises(ContentUnavailable):
-                    await contents.read("a", 0, 1)
-        finally:
-            await contents.aclose()
-
-    asyncio.run(main())
+async def test_a_place_that_is_not_there_is_tried_again(opened: Callable[[], FileContent]) -> None:
+    contents = Contents(opened)
+    try:
+        for _ in range(2):
+            with pytest.raises(ContentUnavailable):
+                await contents.read("a", 0, 1)
+    finally:
+        await contents.aclose()
 
 
 def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from routing.transports.replica_connection import Listener, Surroundings
 from routing.transports.session_transport import SessionConnection
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import DiesAfter, SilentEngine
-from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
+from tests.harness import answers_of, drained, engine_of, gated_engine, serving, spec_of, submit_of
+from tests.loops import until
 from tests.stock_server import OwnNames, StockServer, trtllm_at
 from tests.triton_transports import connected
 
@@ -94,185 +95,155 @@ def most(request: pytest.FixtureRequest) -> int:
     return 1 if request.node.callspec.params["connect"] == TRITON else 8
 
 
-def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect: Connect, most: int) -> None:
+async def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect: Connect, most: int) -> None:
     requests = [submit_of(40 + i, prompt=[i], n=min(most, 1 + i % 3), delta_interval=i % 4) for i in range(12)]
 
-    async def main() -> None:
-        expected = iter(await answers_of(*requests))
-        async with connect(engine_of()) as (transport, _):
-            streams = [transport.open(request) for request in requests]
-            for stream, request in zip(streams, requests, strict=True):
-                tokens, finishes = await drained(stream, request.sampling.n)
-                assert tokens == [next(expected) for _ in range(request.sampling.n)]
-                for finish, sequence in zip(finishes, tokens, strict=True):
-                    assert finish.reason is FinishReason.LENGTH
-                    assert (finish.prompt_tokens, finish.completion_tokens) == (1, len(sequence))
-                assert not stream.failed
-                stream.close()
-
-    bounded(main)
+    expected = iter(await answers_of(*requests))
+    async with connect(engine_of()) as (transport, _):
+        streams = [transport.open(request) for request in requests]
+        for stream, request in zip(streams, requests, strict=True):
+            tokens, finishes = await drained(stream, request.sampling.n)
+            assert tokens == [next(expected) for _ in range(request.sampling.n)]
+            for finish, sequence in zip(finishes, tokens, strict=True):
+                assert finish.reason is FinishReason.LENGTH
+                assert (finish.prompt_tokens, finish.completion_tokens) == (1, len(sequence))
+            assert not stream.failed
+            stream.close()
 
 
 @pytest.mark.parametrize("fields", [{"n": 8}, {"n": 3, "logprobs": 20}])
-def test_whole_answers_that_come_at_once_are_not_a_slow_reader(
+async def test_whole_answers_that_come_at_once_are_not_a_slow_reader(
     connect: Connect, most: int, fields: dict[str, Any]
 ) -> None:
     if most < fields["n"]:
         pytest.skip("it gives one answer at a time, step by step")
 
     # Nobody can read between the answers of one step.
-    async def main() -> None:
-        async with connect(engine_of()) as (transport, _):
-            stream = transport.open(submit_of(1500, delta_interval=0, **fields))
-            tokens, _ = await drained(stream, fields["n"])
-            assert [len(run) for run in tokens] == [1500] * fields["n"]
-            stream.close()
-
-    bounded(main)
+    async with connect(engine_of()) as (transport, _):
+        stream = transport.open(submit_of(1500, delta_interval=0, **fields))
+        tokens, _ = await drained(stream, fields["n"])
+        assert [len(run) for run in tokens] == [1500] * fields["n"]
+        stream.close()
 
 
-def test_logprobs_stay_with_their_tokens(connect: Connect, most: int) -> None:
+async def test_logprobs_stay_with_their_tokens(connect: Connect, most: int) -> None:
     if most == 1:
         pytest.skip("it has no logprobs")
 
-    async def main() -> None:
-        async with connect(engine_of()) as (transport, _):
-            stream = transport.open(submit_of(30, logprobs=2))
-            events: list[Event] = []
-            while not (events and events[-1][3]):
-                events += await stream.receive()
-            entries = 0
-            for _, tokens, logprobs, _ in events:
-                if tokens:
-                    assert logprobs is not None
-                    assert [entry.top[0][0] for entry in logprobs] == list(tokens)
-                    entries += len(logprobs)
-            assert entries == 30
+    async with connect(engine_of()) as (transport, _):
+        stream = transport.open(submit_of(30, logprobs=2))
+        events: list[Event] = []
+        while not (events and events[-1][3]):
+            events += await stream.receive()
+        entries = 0
+        for _, tokens, logprobs, _ in events:
+            if tokens:
+                assert logprobs is not None
+                assert [entry.top[0][0] for entry in logprobs] == list(tokens)
+                entries += len(logprobs)
+        assert entries == 30
+        stream.close()
+
+
+async def test_cached_tokens_are_known_from_the_first_tokens_on(connect: Connect) -> None:
+    async with connect(engine_of()) as (transport, _):
+        found = []
+        for _ in range(2):
+            stream = transport.open(submit_of(50, prompt=range(100)))
+            await stream.receive()
+            found.append(stream.cached_tokens)
             stream.close()
-
-    bounded(main)
-
-
-def test_cached_tokens_are_known_from_the_first_tokens_on(connect: Connect) -> None:
-    async def main() -> None:
-        async with connect(engine_of()) as (transport, _):
-            found = []
-            for _ in range(2):
-                stream = transport.open(submit_of(50, prompt=range(100)))
-                await stream.receive()
-                found.append(stream.cached_tokens)
-                stream.close()
-            assert found[0] == 0
-            assert 0 < found[1] < 100
-
-    bounded(main)
+        assert found[0] == 0
+        assert 0 < found[1] < 100
 
 
-def test_receive_gives_everything_that_waits(connect: Connect) -> None:
-    async def main() -> None:
-        engine, gate = gated_engine()
-        async with connect(engine) as (transport, _):
-            stream = transport.open(submit_of(10))
-            reader = asyncio.create_task(drained(stream))
-            gate.open()
-            tokens, _ = await reader
-            assert len(tokens[0]) == 10
-            stream.close()
-
-    bounded(main)
+async def test_receive_gives_everything_that_waits(connect: Connect) -> None:
+    engine, gate = gated_engine()
+    async with connect(engine) as (transport, _):
+        stream = transport.open(submit_of(10))
+        reader = asyncio.create_task(drained(stream))
+        gate.open()
+        tokens, _ = await reader
+        assert len(tokens[0]) == 10
+        stream.close()
 
 
 @pytest.mark.parametrize("closings", [1, 3])
-def test_close_stops_the_engine(connect: Connect, most: int, closings: int) -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with connect(engine) as (transport, _):
-            kept, closed = (
-                transport.open(submit_of(name="kept")),
-                transport.open(submit_of(name="closed", n=min(most, 2))),
-            )
-            await until(lambda: len(engine.submitted) == 2)
-            for _ in range(closings):
-                closed.close()
-            await until(lambda: engine.cancelled)
-            assert [engine.submitted[handle].request_id for handle in engine.cancelled] == ["closed"]
-            assert not kept.failed
-            kept.close()
-
-    bounded(main)
+async def test_close_stops_the_engine(connect: Connect, most: int, closings: int) -> None:
+    engine = SilentEngine()
+    async with connect(engine) as (transport, _):
+        kept, closed = (
+            transport.open(submit_of(name="kept")),
+            transport.open(submit_of(name="closed", n=min(most, 2))),
+        )
+        await until(lambda: len(engine.submitted) == 2)
+        for _ in range(closings):
+            closed.close()
+        await until(lambda: engine.cancelled)
+        assert [engine.submitted[handle].request_id for handle in engine.cancelled] == ["closed"]
+        assert not kept.failed
+        kept.close()
 
 
-def test_close_before_the_request_left_reaches_no_engine_or_stops_it(connect: Connect) -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with connect(engine) as (transport, _):
-            transport.open(submit_of(name="never mind")).close()
-            last = transport.open(submit_of(name="last"))
-            await until(lambda: any(request.request_id == "last" for request in engine.submitted.values()))
-            open_now = {h for h, r in engine.submitted.items() if r.request_id == "never mind"}
-            assert open_now <= set(engine.cancelled)
-            last.close()
-
-    bounded(main)
+async def test_close_before_the_request_left_reaches_no_engine_or_stops_it(connect: Connect) -> None:
+    engine = SilentEngine()
+    async with connect(engine) as (transport, _):
+        transport.open(submit_of(name="never mind")).close()
+        last = transport.open(submit_of(name="last"))
+        await until(lambda: any(request.request_id == "last" for request in engine.submitted.values()))
+        open_now = {h for h, r in engine.submitted.items() if r.request_id == "never mind"}
+        assert open_now <= set(engine.cancelled)
+        last.close()
 
 
 @pytest.mark.parametrize("error", [ClientGone("left"), DeadlineExceeded("late")])
-def test_fail_stops_the_engine_and_is_what_receive_raises(connect: Connect, error: PenstockError) -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with connect(engine) as (transport, _):
-            stream = transport.open(submit_of())
-            await until(lambda: engine.submitted)
-            reader = asyncio.create_task(stream.receive())
-            await asyncio.sleep(0)
-            stream.fail(error)
-            stream.fail(PenstockError("too late"))
-            assert stream.failed
-            with pytest.raises(type(error)):
+async def test_fail_stops_the_engine_and_is_what_receive_raises(connect: Connect, error: PenstockError) -> None:
+    engine = SilentEngine()
+    async with connect(engine) as (transport, _):
+        stream = transport.open(submit_of())
+        await until(lambda: engine.submitted)
+        reader = asyncio.create_task(stream.receive())
+        await asyncio.sleep(0)
+        stream.fail(error)
+        stream.fail(PenstockError("too late"))
+        assert stream.failed
+        with pytest.raises(type(error)):
+            await reader
+        with pytest.raises(type(error)):
+            await stream.receive()
+        await until(lambda: engine.cancelled == [1])
+        stream.close()
+
+
+async def test_a_lost_replica_fails_every_stream_and_refuses_new_ones(connect: Connect) -> None:
+    async with connect(SilentEngine()) as (transport, take_away):
+        streams = [transport.open(submit_of(name=f"r{i}")) for i in range(5)]
+        readers = [asyncio.create_task(stream.receive()) for stream in streams]
+        await take_away()
+        for reader, stream in zip(readers, streams, strict=True):
+            with pytest.raises(ReplicaUnavailable):
                 await reader
-            with pytest.raises(type(error)):
-                await stream.receive()
-            await until(lambda: engine.cancelled == [1])
+            assert stream.failed
             stream.close()
 
-    bounded(main)
+        def refused() -> bool:
+            try:
+                transport.open(submit_of()).close()
+            except ReplicaUnavailable:
+                return True
+            return False
+
+        await until(refused)
 
 
-def test_a_lost_replica_fails_every_stream_and_refuses_new_ones(connect: Connect) -> None:
-    async def main() -> None:
-        async with connect(SilentEngine()) as (transport, take_away):
-            streams = [transport.open(submit_of(name=f"r{i}")) for i in range(5)]
-            readers = [asyncio.create_task(stream.receive()) for stream in streams]
-            await take_away()
-            for reader, stream in zip(readers, streams, strict=True):
-                with pytest.raises(ReplicaUnavailable):
-                    await reader
-                assert stream.failed
-                stream.close()
-
-            def refused() -> bool:
-                try:
-                    transport.open(submit_of()).close()
-                except ReplicaUnavailable:
-                    return True
-                return False
-
-            await until(refused)
-
-    bounded(main)
-
-
-def test_a_lost_engine_ends_every_stream(connect: Connect, most: int) -> None:
+async def test_a_lost_engine_ends_every_stream(connect: Connect, most: int) -> None:
     n = min(most, 2)
 
-    async def main() -> None:
-        async with connect(DiesAfter(2)) as (transport, _):
-            streams = [transport.open(submit_of(name=f"r{i}", n=n)) for i in range(4)]
-            for stream in streams:
-                _, finishes = await drained(stream, n)
-                for finish in finishes:
-                    assert finish.failure is not None
-                    assert finish.failure.code in ("engine_error", "draining")
-                stream.close()
-
-    bounded(main)
+    async with connect(DiesAfter(2)) as (transport, _):
+        streams = [transport.open(submit_of(name=f"r{i}", n=n)) for i in range(4)]
+        for stream in streams:
+            _, finishes = await drained(stream, n)
+            for finish in finishes:
+                assert finish.failure is not None
+                assert finish.failure.code in ("engine_error", "draining")
+            stream.close()

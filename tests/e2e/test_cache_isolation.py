@@ -16,7 +16,7 @@ from gateway.tenancy.tenants.tenant_registry import Registry
 from replicas.engines.simulated import SimulatedEngine
 from routing.contracts.explanation import RouteExplanation
 from tests.asgi import COMPLETIONS, Answer, Client, config_of, gateway_of
-from tests.harness import MODEL, bounded, engine_of
+from tests.harness import MODEL, engine_of
 from tests.upstreams import Upstream, upstream
 
 #: What is asked about, and what nobody has asked: of as many tokens.
@@ -103,107 +103,92 @@ def engine_ms(answer: Answer) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("asker", OUTSIDERS)
-def test_a_prompt_that_others_have_asked_takes_what_a_fresh_one_takes(store_url: str, asker: str) -> None:
-    async def main() -> None:
-        time = Time()
-        async with site(store_url, time.engine()) as here:
+async def test_a_prompt_that_others_have_asked_takes_what_a_fresh_one_takes(store_url: str, asker: str) -> None:
+    time = Time()
+    async with site(store_url, time.engine()) as here:
 
-            async def timed(tenant: str, prompt: Sequence[int]) -> tuple[float, tuple[str, str], int]:
-                before = time.now
-                answer = await here.ask(tenant, prompt)
-                return round(time.now - before, 9), engine_ms(answer), cached(answer)
+        async def timed(tenant: str, prompt: Sequence[int]) -> tuple[float, tuple[str, str], int]:
+            before = time.now
+            answer = await here.ask(tenant, prompt)
+            return round(time.now - before, 9), engine_ms(answer), cached(answer)
 
-            fresh = await timed(asker, KNOWN)
-            again = await timed(asker, KNOWN)
-            assert fresh[2] == 0 and again[2] > len(KNOWN) - 64
-            assert again[0] < fresh[0] and float(again[1][1]) < 0.8 * float(fresh[1][1])
-            for outsider in OUTSIDERS[asker]:
-                # To the microsecond what it takes when nobody has asked it, and only then from its own.
-                assert await timed(outsider, KNOWN) == fresh
-                assert await timed(outsider, FRESH) == fresh
-                assert await timed(outsider, KNOWN) == again
-
-    bounded(main)
+        fresh = await timed(asker, KNOWN)
+        again = await timed(asker, KNOWN)
+        assert fresh[2] == 0 and again[2] > len(KNOWN) - 64
+        assert again[0] < fresh[0] and float(again[1][1]) < 0.8 * float(fresh[1][1])
+        for outsider in OUTSIDERS[asker]:
+            # To the microsecond what it takes when nobody has asked it, and only then from its own.
+            assert await timed(outsider, KNOWN) == fresh
+            assert await timed(outsider, FRESH) == fresh
+            assert await timed(outsider, KNOWN) == again
 
 
-def test_the_first_token_of_a_stream_comes_when_a_fresh_ones_does(store_url: str) -> None:
-    async def main() -> None:
-        time = Time()
-        async with site(store_url, time.engine()) as here:
+async def test_the_first_token_of_a_stream_comes_when_a_fresh_ones_does(store_url: str) -> None:
+    time = Time()
+    async with site(store_url, time.engine()) as here:
 
-            async def first_token(tenant: str, prompt: Sequence[int]) -> float:
-                before = time.now
-                answer = await here.ask(tenant, prompt, stream=True, stream_options={"include_usage": True})
-                assert len([event for event in answer.events if event != "[DONE]" and event["choices"]]) >= 1
-                return round(time.now - before, 9)
+        async def first_token(tenant: str, prompt: Sequence[int]) -> float:
+            before = time.now
+            answer = await here.ask(tenant, prompt, stream=True, stream_options={"include_usage": True})
+            assert len([event for event in answer.events if event != "[DONE]" and event["choices"]]) >= 1
+            return round(time.now - before, 9)
 
-            fresh, again = [await first_token("acme", KNOWN) for _ in range(2)]
-            assert again < fresh
-            assert await first_token("other", KNOWN) == await first_token("other", FRESH) == fresh
-
-    bounded(main)
+        fresh, again = [await first_token("acme", KNOWN) for _ in range(2)]
+        assert again < fresh
+        assert await first_token("other", KNOWN) == await first_token("other", FRESH) == fresh
 
 
-def test_tenants_of_a_group_share_on_purpose(store_url: str) -> None:
-    async def main() -> None:
-        async with site(store_url, Time().engine()) as here:
-            fresh, again = [await here.ask("one", KNOWN) for _ in range(2)]
-            shared = await here.ask("two", KNOWN)
-            assert (cached(shared), engine_ms(shared)) == (cached(again), engine_ms(again))
-            assert cached(fresh) == 0 < cached(shared)
-
-    bounded(main)
+async def test_tenants_of_a_group_share_on_purpose(store_url: str) -> None:
+    async with site(store_url, Time().engine()) as here:
+        fresh, again = [await here.ask("one", KNOWN) for _ in range(2)]
+        shared = await here.ask("two", KNOWN)
+        assert (cached(shared), engine_ms(shared)) == (cached(again), engine_ms(again))
+        assert cached(fresh) == 0 < cached(shared)
 
 
 @pytest.mark.parametrize("policy", ["auto", "prefix"])
-def test_nobody_is_routed_by_anothers_prefixes_nor_told_of_them(store_url: str, policy: str) -> None:
-    async def main() -> None:
-        engines = [Time().engine() for _ in range(3)]
-        async with site(store_url, *engines, routing={"policy": policy}) as here:
-            for _ in range(3):
-                await here.ask("one", KNOWN)
-            await until_known(here, "one")
-            held = await here.would("one", KNOWN)
-            assert held.cached_tokens > 0
-            assert alike(await here.would("two", KNOWN), held)
-            for outsider in OUTSIDERS["one"]:
-                told, fresh = await here.would(outsider, KNOWN), await here.would(outsider, FRESH)
-                assert told.cached_tokens == 0
-                assert not any(candidate.cached_tokens for candidate in told.candidates)
-                assert alike(told, fresh)
-                assert not alike(told, held)
-            route = json.loads((await here.ask("other", KNOWN, b"1")).headers["x-penstock-route"])
-            assert route["cached_tokens"] == 0
-            assert not any("cached_tokens" in candidate for candidate in route["candidates"])
-
-    bounded(main)
+async def test_nobody_is_routed_by_anothers_prefixes_nor_told_of_them(store_url: str, policy: str) -> None:
+    engines = [Time().engine() for _ in range(3)]
+    async with site(store_url, *engines, routing={"policy": policy}) as here:
+        for _ in range(3):
+            await here.ask("one", KNOWN)
+        await until_known(here, "one")
+        held = await here.would("one", KNOWN)
+        assert held.cached_tokens > 0
+        assert alike(await here.would("two", KNOWN), held)
+        for outsider in OUTSIDERS["one"]:
+            told, fresh = await here.would(outsider, KNOWN), await here.would(outsider, FRESH)
+            assert told.cached_tokens == 0
+            assert not any(candidate.cached_tokens for candidate in told.candidates)
+            assert alike(told, fresh)
+            assert not alike(told, held)
+        route = json.loads((await here.ask("other", KNOWN, b"1")).headers["x-penstock-route"])
+        assert route["cached_tokens"] == 0
+        assert not any("cached_tokens" in candidate for candidate in route["candidates"])
 
 
-def test_upstreams_get_a_salt_of_ours_and_clients_send_none(store_url: str) -> None:
-    async def main() -> None:
-        async with upstream() as salted, upstream() as plain:
-            models = [relayed("salted", salted, salt_as="cache_salt"), relayed("plain", plain)]
-            async with site(store_url, Time().engine(), more_models=models) as here:
-                salts: dict[str, set[str]] = {}
-                for tenant in ("acme", "other", "friends", "one", "two", "three"):
-                    for _ in range(2):
-                        await here.ask(tenant, "Hello", model="salted")
-                        salts.setdefault(tenant, set()).add(json.loads(salted.heard[-1].body)["cache_salt"])
-                    await here.ask(tenant, "Hello", model="plain")
-                    assert "cache_salt" not in json.loads(plain.heard[-1].body)
-                assert all(len(each) == 1 for each in salts.values())
-                assert salts["one"] == salts["two"]
-                assert len(set.union(*salts.values())) == 5
-                assert not any(name in salt for salt in set.union(*salts.values()) for name in salts)
-                heard = len(salted.heard) + len(plain.heard)
-                for model in ("salted", "plain", MODEL):
-                    for written in (b'"cache_salt"', b'"cache\\u005fsalt"'):
-                        body = b'{"model": "%b", "prompt": "Hello", %b: "x"}' % (model.encode(), written)
-                        refused = await here.client.request("POST", COMPLETIONS, body)
-                        assert (refused.status, refused.error["param"]) == (400, "cache_salt")
-                assert len(salted.heard) + len(plain.heard) == heard
-
-    bounded(main)
+async def test_upstreams_get_a_salt_of_ours_and_clients_send_none(store_url: str) -> None:
+    async with upstream() as salted, upstream() as plain:
+        models = [relayed("salted", salted, salt_as="cache_salt"), relayed("plain", plain)]
+        async with site(store_url, Time().engine(), more_models=models) as here:
+            salts: dict[str, set[str]] = {}
+            for tenant in ("acme", "other", "friends", "one", "two", "three"):
+                for _ in range(2):
+                    await here.ask(tenant, "Hello", model="salted")
+                    salts.setdefault(tenant, set()).add(json.loads(salted.heard[-1].body)["cache_salt"])
+                await here.ask(tenant, "Hello", model="plain")
+                assert "cache_salt" not in json.loads(plain.heard[-1].body)
+            assert all(len(each) == 1 for each in salts.values())
+            assert salts["one"] == salts["two"]
+            assert len(set.union(*salts.values())) == 5
+            assert not any(name in salt for salt in set.union(*salts.values()) for name in salts)
+            heard = len(salted.heard) + len(plain.heard)
+            for model in ("salted", "plain", MODEL):
+                for written in (b'"cache_salt"', b'"cache\\u005fsalt"'):
+                    body = b'{"model": "%b", "prompt": "Hello", %b: "x"}' % (model.encode(), written)
+                    refused = await here.client.request("POST", COMPLETIONS, body)
+                    assert (refused.status, refused.error["param"]) == (400, "cache_salt")
+            assert len(salted.heard) + len(plain.heard) == heard
 
 
 def relayed(name: str, found: Upstream, **settings: Any) -> dict[str, Any]:

@@ -129,21 +129,18 @@ def test_a_drained_pool_empties_without_an_error(site: Site, expected: list[str]
     site.wait_ready(8)
 
 
-def test_a_replica_that_drains_by_itself_is_shown_so(site: Site, expected: list[str]) -> None:
+async def test_a_replica_that_drains_by_itself_is_shown_so(site: Site, expected: list[str]) -> None:
     del expected
     victim = site.replicas["east/0"]
     answers = answers_of(range(8), TOKENS)
 
-    async def run() -> None:
-        reading = asyncio.create_task(read_all(site.stack, answers))
-        await all_begun(answers)
-        victim.signal(signal.SIGTERM)
-        await asyncio.to_thread(
-            site.wait_state, lambda rows: rows["east/0"]["state"] in ("draining", "connecting"), "it drains"
-        )
-        await reading
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+    reading = asyncio.create_task(read_all(site.stack, answers))
+    await all_begun(answers)
+    victim.signal(signal.SIGTERM)
+    await asyncio.to_thread(
+        site.wait_state, lambda rows: rows["east/0"]["state"] in ("draining", "connecting"), "it drains"
+    )
+    await reading
     assert problems(answers) == []
     site.wait_ready(7)
     victim.kill()

@@ -219,7 +219,7 @@ def test_raw_and_streaming_responses(client: openai.OpenAI) -> None:
     assert lines[-1] == "data: [DONE]"
 
 
-def test_the_asynchronous_client(stack: Stack) -> None:
+async def test_the_asynchronous_client(stack: Stack) -> None:
     async def one(client: openai.AsyncOpenAI, seed: int) -> tuple[str | None, str]:
         whole = await client.chat.completions.create(model=MODEL, messages=HELLO, seed=seed, max_tokens=40)
         stream = await client.chat.completions.create(
@@ -229,11 +229,8 @@ def test_the_asynchronous_client(stack: Stack) -> None:
             chunks = [chunk async for chunk in stream]
         return whole.choices[0].message.content, collect(chunks)
 
-    async def many() -> list[tuple[str | None, str]]:
-        async with openai.AsyncOpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0) as client:
-            return await asyncio.gather(*(one(client, seed) for seed in range(20)))
-
-    pairs = asyncio.run(many())
+    async with openai.AsyncOpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0) as client:
+        pairs = await asyncio.gather(*(one(client, seed) for seed in range(20)))
     assert all(whole == streamed for whole, streamed in pairs)
     assert len({whole for whole, _ in pairs}) == 20
 

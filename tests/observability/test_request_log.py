@@ -1,6 +1,5 @@
 """One line a request at most: which requests have one, what it says, and what is left out."""
 
-import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -79,21 +78,18 @@ def test_hostile_words_stay_in_their_line(lines: Lines) -> None:
     assert json.loads(line)["tenant"] == "a\\nb"
 
 
-def test_at_high_rates_some_are_left_out_and_counted(lines: Lines) -> None:
-    async def main() -> None:
-        now = 0.0
-        sink = RequestLog("all", per_second=3, clock=lambda: now)
-        sink.take([record_of(), record_of(**failing())] * 10)
-        # Those that failed are not crowded out by the others.
-        assert [record.levelno for record in lines.records] == [logging.INFO, logging.WARNING] * 3
-        assert sink.counts() == {"telemetry_dropped_total": 14}
-        now = 1.0
-        sink.take([record_of(**failing())])
-        assert lines.messages[-1].endswith("CUDA error (7 lines like it were left out)")
-        assert lines.objects[-1]["left_out"] == 7
-        await sink.aclose()
-        assert lines.messages[-1] == "7 lines about requests were left out"
-        await sink.aclose()
-        assert len(lines.records) == 8
-
-    asyncio.run(main())
+async def test_at_high_rates_some_are_left_out_and_counted(lines: Lines) -> None:
+    now = 0.0
+    sink = RequestLog("all", per_second=3, clock=lambda: now)
+    sink.take([record_of(), record_of(**failing())] * 10)
+    # Those that failed are not crowded out by the others.
+    assert [record.levelno for record in lines.records] == [logging.INFO, logging.WARNING] * 3
+    assert sink.counts() == {"telemetry_dropped_total": 14}
+    now = 1.0
+    sink.take([record_of(**failing())])
+    assert lines.messages[-1].endswith("CUDA error (7 lines like it were left out)")
+    assert lines.objects[-1]["left_out"] == 7
+    await sink.aclose()
+    assert lines.messages[-1] == "7 lines about requests were left out"
+    await sink.aclose()
+    assert len(lines.records) == 8

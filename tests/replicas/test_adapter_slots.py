@@ -10,7 +10,8 @@ from protos.types import Adapter, FinishReason, Guide, GuideKind
 from replicas.adapter_slots import AdapterSlots
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
-from tests.harness import answers_of, bounded, engine_of, submit_of, until
+from tests.harness import answers_of, engine_of, submit_of
+from tests.loops import until
 
 
 def test_an_adapter_is_loaded_once_and_goes_when_others_are_used() -> None:
@@ -70,67 +71,58 @@ class Heard:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-def test_an_adapter_answers_differently_and_always_the_same() -> None:
-    async def main() -> None:
-        lora: dict[str, Any] = {"adapters": ("a", "b"), "max_adapters": 2}
-        asked = (None, Adapter("a"), Adapter("a"), Adapter("b"))
-        plain, with_a, again, with_b = [await answers_of(submit_of(12, adapter=one), **lora) for one in asked]
-        assert with_a == again
-        assert len({tuple(answer[0]) for answer in (plain, with_a, with_b)}) == 3
-
-    bounded(main)
+async def test_an_adapter_answers_differently_and_always_the_same() -> None:
+    lora: dict[str, Any] = {"adapters": ("a", "b"), "max_adapters": 2}
+    asked = (None, Adapter("a"), Adapter("a"), Adapter("b"))
+    plain, with_a, again, with_b = [await answers_of(submit_of(12, adapter=one), **lora) for one in asked]
+    assert with_a == again
+    assert len({tuple(answer[0]) for answer in (plain, with_a, with_b)}) == 3
 
 
-def test_a_request_waits_for_its_adapter_and_others_do_not() -> None:
-    async def main() -> None:
-        clock, slept = [0.0], asyncio.Event()
+async def test_a_request_waits_for_its_adapter_and_others_do_not() -> None:
+    clock, slept = [0.0], asyncio.Event()
 
-        async def sleep(seconds: float) -> None:
-            if seconds > 0.5:
-                await slept.wait()
-                clock[0] += seconds
-            await asyncio.sleep(0)
-
-        options: dict[str, Any] = {
-            "adapters": ("a",),
-            "max_adapters": 1,
-            "adapter_load_seconds": 1.0,
-            "clock": lambda: clock[0],
-        }
-        heard = Heard(engine_of(instant=False, pace_seconds=0.001, sleep=sleep, **options))
-        heard.engine.submit(1, submit_of(4, adapter=Adapter("a")))
+    async def sleep(seconds: float) -> None:
+        if seconds > 0.5:
+            await slept.wait()
+            clock[0] += seconds
         await asyncio.sleep(0)
-        heard.engine.submit(2, submit_of(4))
-        await until(lambda: 2 in heard.finishes)
-        assert 1 not in heard.finishes
-        assert heard.steps[-1].load.waiting == 1
-        slept.set()
-        await until(lambda: 1 in heard.finishes)
-        assert heard.adapters == [("a",)]
-        assert heard.steps[-1].load.waiting == 0
-        await heard.stop()
 
-    bounded(main)
+    options: dict[str, Any] = {
+        "adapters": ("a",),
+        "max_adapters": 1,
+        "adapter_load_seconds": 1.0,
+        "clock": lambda: clock[0],
+    }
+    heard = Heard(engine_of(instant=False, pace_seconds=0.001, sleep=sleep, **options))
+    heard.engine.submit(1, submit_of(4, adapter=Adapter("a")))
+    await asyncio.sleep(0)
+    heard.engine.submit(2, submit_of(4))
+    await until(lambda: 2 in heard.finishes)
+    assert 1 not in heard.finishes
+    assert heard.steps[-1].load.waiting == 1
+    slept.set()
+    await until(lambda: 1 in heard.finishes)
+    assert heard.adapters == [("a",)]
+    assert heard.steps[-1].load.waiting == 0
+    await heard.stop()
 
 
-def test_whoever_waits_for_a_slot_can_leave_and_the_next_gets_it() -> None:
-    async def main() -> None:
-        heard = Heard(engine_of(instant=False, pace_seconds=0.001, max_adapters=1, adapter_load_seconds=0.0))
-        heard.engine.submit(1, submit_of(10_000, adapter=Adapter("a", "/a")))
-        heard.engine.submit(2, submit_of(4, adapter=Adapter("b", "/b")))
-        heard.engine.submit(3, submit_of(4, adapter=Adapter("c", "/c")))
-        await until(lambda: heard.adapters == [("a",)])
-        heard.engine.cancel(2)
-        heard.engine.cancel(2)
-        await until(lambda: 2 in heard.finishes)
-        heard.engine.cancel(1)
-        await until(lambda: 3 in heard.finishes)
-        cancelled = FinishReason.CANCELLED
-        assert heard.finishes == {1: cancelled, 2: cancelled, 3: FinishReason.LENGTH}
-        assert heard.adapters[-1] == ("c",)
-        await heard.stop()
-
-    bounded(main)
+async def test_whoever_waits_for_a_slot_can_leave_and_the_next_gets_it() -> None:
+    heard = Heard(engine_of(instant=False, pace_seconds=0.001, max_adapters=1, adapter_load_seconds=0.0))
+    heard.engine.submit(1, submit_of(10_000, adapter=Adapter("a", "/a")))
+    heard.engine.submit(2, submit_of(4, adapter=Adapter("b", "/b")))
+    heard.engine.submit(3, submit_of(4, adapter=Adapter("c", "/c")))
+    await until(lambda: heard.adapters == [("a",)])
+    heard.engine.cancel(2)
+    heard.engine.cancel(2)
+    await until(lambda: 2 in heard.finishes)
+    heard.engine.cancel(1)
+    await until(lambda: 3 in heard.finishes)
+    cancelled = FinishReason.CANCELLED
+    assert heard.finishes == {1: cancelled, 2: cancelled, 3: FinishReason.LENGTH}
+    assert heard.adapters[-1] == ("c",)
+    await heard.stop()
 
 
 @pytest.mark.parametrize(
@@ -141,17 +133,16 @@ def test_whoever_waits_for_a_slot_can_leave_and_the_next_gets_it() -> None:
         ({}, {"guide": Guide(GuideKind.JSON_OBJECT)}, "guide"),
     ],
 )
-def test_what_it_cannot_do_is_refused_by_name(options: dict[str, Any], fields: dict[str, Any], param: str) -> None:
-    async def main() -> None:
-        heard = Heard(engine_of(**options))
-        heard.engine.submit(1, submit_of(4, **fields))
-        await until(lambda: 1 in heard.finishes)
-        failure = heard.steps[-1].finishes[0][2].failure
-        assert failure is not None
-        assert (failure.code, failure.param) == ("unsupported_parameter", param)
-        await heard.stop()
-
-    bounded(main)
+async def test_what_it_cannot_do_is_refused_by_name(
+    options: dict[str, Any], fields: dict[str, Any], param: str
+) -> None:
+    heard = Heard(engine_of(**options))
+    heard.engine.submit(1, submit_of(4, **fields))
+    await until(lambda: 1 in heard.finishes)
+    failure = heard.steps[-1].finishes[0][2].failure
+    assert failure is not None
+    assert (failure.code, failure.param) == ("unsupported_parameter", param)
+    await heard.stop()
 
 
 def test_it_says_what_it_can() -> None:

@@ -10,7 +10,6 @@ from smg_grpc_proto.generated import common_pb2
 from protos.types import KvCreated, KvEvent, KvRemoved, KvStored
 from replicas import kv_relay
 from replicas.kv_relay import KvRelay, KvSubscription
-from tests.harness import bounded
 
 
 def stored(number: int, *hashes: int, parent: int | None = None, salt: str = "") -> KvEvent:
@@ -61,124 +60,100 @@ def follow(relay: KvRelay, start: int = 0) -> Index:
     return Index(relay.subscribe(start))
 
 
-def run(main: object) -> None:
-    assert callable(main)
-    bounded(main)
+async def test_a_late_subscriber_gets_a_snapshot_and_then_what_follows() -> None:
+    relay = KvRelay(100)
+    first = follow(relay)
+    relay.take([KvEvent(0, KvCreated((50, 10))), stored(1, 1, 2)])
+    relay.take([stored(2, 3, parent=2), removed(3, 1)])
+    late = follow(relay)
+    await first.read()
+    await late.read()
+    assert first.held == late.held == {2: 1, 3: 2}
+    assert (first.snapshots, late.snapshots, late.sequence, late.unknown) == (0, 1, 2, 0)
+    relay.take([stored(4, 9)])
+    await late.read()
+    assert (late.sequence, late.held) == (3, {2: 1, 3: 2, 9: None})
 
 
-def test_a_late_subscriber_gets_a_snapshot_and_then_what_follows() -> None:
-    async def main() -> None:
-        relay = KvRelay(100)
-        first = follow(relay)
-        relay.take([KvEvent(0, KvCreated((50, 10))), stored(1, 1, 2)])
-        relay.take([stored(2, 3, parent=2), removed(3, 1)])
-        late = follow(relay)
-        await first.read()
-        await late.read()
-        assert first.held == late.held == {2: 1, 3: 2}
-        assert (first.snapshots, late.snapshots, late.sequence, late.unknown) == (0, 1, 2, 0)
-        relay.take([stored(4, 9)])
-        await late.read()
-        assert (late.sequence, late.held) == (3, {2: 1, 3: 2, 9: None})
-
-    run(main)
-
-
-def test_a_snapshot_says_what_was_however_late_its_messages_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_snapshot_says_what_was_however_late_its_messages_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_relay, "SNAPSHOT_BLOCKS", 2)
 
-    async def main() -> None:
-        relay = KvRelay(100)
-        relay.subscribe(0)
-        for number in range(9):
-            relay.take([stored(number, number)])
-        late = relay.subscribe(0)
-        messages = iter(await late.read())
-        first = common_pb2.KvEventBatch.FromString(next(messages))
-        relay.take([removed(9, *range(9))])
-        rest = [common_pb2.KvEventBatch.FromString(data) for data in messages]
-        numbers = [batch.sequence_number for batch in (first, *rest)]
-        assert numbers == [5, 6, 7, 8, 9]
-        told = [block.block_hash for batch in (first, *rest) for event in batch.events for block in event.stored.blocks]
-        assert told == list(range(9))
-        (then,) = await late.read()
-        assert common_pb2.KvEventBatch.FromString(then).sequence_number == 10
-
-    run(main)
+    relay = KvRelay(100)
+    relay.subscribe(0)
+    for number in range(9):
+        relay.take([stored(number, number)])
+    late = relay.subscribe(0)
+    messages = iter(await late.read())
+    first = common_pb2.KvEventBatch.FromString(next(messages))
+    relay.take([removed(9, *range(9))])
+    rest = [common_pb2.KvEventBatch.FromString(data) for data in messages]
+    numbers = [batch.sequence_number for batch in (first, *rest)]
+    assert numbers == [5, 6, 7, 8, 9]
+    told = [block.block_hash for batch in (first, *rest) for event in batch.events for block in event.stored.blocks]
+    assert told == list(range(9))
+    (then,) = await late.read()
+    assert common_pb2.KvEventBatch.FromString(then).sequence_number == 10
 
 
-def test_what_was_before_the_first_subscriber_is_said_to_be_unknown() -> None:
-    async def main() -> None:
-        relay = KvRelay(100)
-        for number in range(3):
-            relay.take([stored(number, number)])
-        index = follow(relay)
-        await index.read()
-        assert (index.unknown, index.held, index.sequence) == (3, {}, 3)
-
-    run(main)
+async def test_what_was_before_the_first_subscriber_is_said_to_be_unknown() -> None:
+    relay = KvRelay(100)
+    for number in range(3):
+        relay.take([stored(number, number)])
+    index = follow(relay)
+    await index.read()
+    assert (index.unknown, index.held, index.sequence) == (3, {}, 3)
 
 
-def test_a_subscriber_goes_on_where_it_was() -> None:
-    async def main() -> None:
-        relay = KvRelay(100)
-        relay.subscribe(0)
-        for number in range(5):
-            relay.take([stored(number, number)])
-        index = follow(relay, 4)
-        await index.read()
-        assert (index.snapshots, index.held) == (0, {3: None, 4: None})
-        ahead = follow(relay, 6)
-        reader = asyncio.create_task(ahead.read())
-        await asyncio.sleep(0)
-        relay.take([stored(5, 7)])
-        await reader
-        assert ahead.held == {7: None}
-        stranger = follow(relay, 1000)  # of the replica's earlier life
-        await stranger.read()
-        assert (stranger.snapshots, len(stranger.held)) == (1, 6)
-
-    run(main)
+async def test_a_subscriber_goes_on_where_it_was() -> None:
+    relay = KvRelay(100)
+    relay.subscribe(0)
+    for number in range(5):
+        relay.take([stored(number, number)])
+    index = follow(relay, 4)
+    await index.read()
+    assert (index.snapshots, index.held) == (0, {3: None, 4: None})
+    ahead = follow(relay, 6)
+    reader = asyncio.create_task(ahead.read())
+    await asyncio.sleep(0)
+    relay.take([stored(5, 7)])
+    await reader
+    assert ahead.held == {7: None}
+    stranger = follow(relay, 1000)  # of the replica's earlier life
+    await stranger.read()
+    assert (stranger.snapshots, len(stranger.held)) == (1, 6)
 
 
-def test_one_that_does_not_read_gets_a_snapshot_in_place_of_what_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        monkeypatch.setattr("replicas.kv_relay.HISTORY_BYTES", 200)
-        monkeypatch.setattr("replicas.kv_relay.SNAPSHOT_BLOCKS", 7)
-        relay = KvRelay(1000)
-        slow = follow(relay)
-        for number in range(60):
-            relay.take([stored(number, number + 1, parent=number or None)])
-        assert len(relay._history) < 20
-        await slow.read()
-        assert (slow.snapshots, slow.sequence, len(slow.held)) == (1, 60, 60)
-
-    run(main)
-
-
-def test_a_loss_of_events_voids_all_that_was_said() -> None:
-    async def main() -> None:
-        relay = KvRelay(100)
-        index = follow(relay)
-        relay.take([stored(0, 1)])
-        relay.take([stored(1, 2), stored(5, 3)])
-        await index.read()
-        assert index.held == {3: None}
-        late = follow(relay)
-        await late.read()
-        assert late.held == index.held
-
-    run(main)
+async def test_one_that_does_not_read_gets_a_snapshot_in_place_of_what_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("replicas.kv_relay.HISTORY_BYTES", 200)
+    monkeypatch.setattr("replicas.kv_relay.SNAPSHOT_BLOCKS", 7)
+    relay = KvRelay(1000)
+    slow = follow(relay)
+    for number in range(60):
+        relay.take([stored(number, number + 1, parent=number or None)])
+    assert len(relay._history) < 20
+    await slow.read()
+    assert (slow.snapshots, slow.sequence, len(slow.held)) == (1, 60, 60)
 
 
-def test_no_more_blocks_are_kept_than_the_cache_has() -> None:
-    async def main() -> None:
-        relay = KvRelay(10)
-        relay.subscribe(0)
-        relay.take([stored(0, *range(1, 50))])
-        assert len(relay._live) == 10
+async def test_a_loss_of_events_voids_all_that_was_said() -> None:
+    relay = KvRelay(100)
+    index = follow(relay)
+    relay.take([stored(0, 1)])
+    relay.take([stored(1, 2), stored(5, 3)])
+    await index.read()
+    assert index.held == {3: None}
+    late = follow(relay)
+    await late.read()
+    assert late.held == index.held
 
-    run(main)
+
+async def test_no_more_blocks_are_kept_than_the_cache_has() -> None:
+    relay = KvRelay(10)
+    relay.subscribe(0)
+    relay.take([stored(0, *range(1, 50))])
+    assert len(relay._live) == 10
 
 
 @given(
@@ -188,32 +163,29 @@ def test_no_more_blocks_are_kept_than_the_cache_has() -> None:
     st.integers(1, 400),
     st.integers(1, 5),
 )
-def test_every_subscriber_comes_to_know_the_same(
+async def test_every_subscriber_comes_to_know_the_same(
     steps: list[list[tuple[bool, int, int]]], history: int, chunk: int
 ) -> None:
-    async def main() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("replicas.kv_relay.HISTORY_BYTES", history)
-            patch.setattr("replicas.kv_relay.SNAPSHOT_BLOCKS", chunk)
-            relay, held, number = KvRelay(100), dict[int, int | None](), 0
-            eager, lazy = follow(relay), follow(relay)
-            for step in steps:
-                events = []
-                for is_stored, block, parent in step:
-                    if is_stored:
-                        before = parent if parent in held and parent != block else None
-                        held[block] = before
-                        events.append(stored(number, block, parent=before))
-                    else:
-                        held.pop(block, None)
-                        events.append(removed(number, block))
-                    number += 1
-                relay.take(events)
-                await eager.read()
-                assert eager.held == held
-            if steps:
-                await lazy.read()
-                assert lazy.held == held
-                assert lazy.sequence == eager.sequence == len(steps)
-
-    asyncio.run(main())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("replicas.kv_relay.HISTORY_BYTES", history)
+        patch.setattr("replicas.kv_relay.SNAPSHOT_BLOCKS", chunk)
+        relay, held, number = KvRelay(100), dict[int, int | None](), 0
+        eager, lazy = follow(relay), follow(relay)
+        for step in steps:
+            events = []
+            for is_stored, block, parent in step:
+                if is_stored:
+                    before = parent if parent in held and parent != block else None
+                    held[block] = before
+                    events.append(stored(number, block, parent=before))
+                else:
+                    held.pop(block, None)
+                    events.append(removed(number, block))
+                number += 1
+            relay.take(events)
+            await eager.read()
+            assert eager.held == held
+        if steps:
+            await lazy.read()
+            assert lazy.held == held
+            assert lazy.sequence == eager.sequence == len(steps)

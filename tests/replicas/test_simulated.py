@@ -351,19 +351,16 @@ def test_speed_shortens_steps() -> None:
     assert 0.02 < spans[0] < 1
 
 
-def test_an_idle_engine_says_what_it_is_once_and_sleeps_without_polling() -> None:
+async def test_an_idle_engine_says_what_it_is_once_and_sleeps_without_polling() -> None:
     clock = FakeClock()
     engine = engine_of(clock)
     output = Output()
 
-    async def serve() -> None:
-        task = asyncio.create_task(engine.run(output.take))
-        for _ in range(50):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(serve())
+    task = asyncio.create_task(engine.run(output.take))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert clock.now == 100.0
     assert len(output.steps) == 1
     assert output.events == [KvEvent(0, KvCreated((engine.info.kv_blocks_total, 0)))]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,7 +29,6 @@ from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.caller import Caller
 from gateway.tenancy.tenants.tenant_registry import Registry
 from tests.asgi import Answer, Call
-from tests.harness import bounded
 
 ADMIN_KEY = "sk-penstock-admin-of-this-test"
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(document(OPERATIONS)))
@@ -150,16 +149,6 @@ async def bench_of(
     finally:
         await bench.live.aclose()
         await store.aclose()
-
-
-def run(url: str, use: Callable[[Bench], Awaitable[None]], config: Config | None = None, **more: Any) -> None:
-    """Run a test's coroutine on an empty store."""
-
-    async def main() -> None:
-        async with bench_of(url, config, **more) as bench:
-            await use(bench)
-
-    bounded(main)
 
 
 def check(method: str, path: str, answer: Answer) -> None:

@@ -12,8 +12,7 @@ from gateway.admin.operations import OPERATIONS, Health
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.tenants.tenant_directory import Directory
 from protos.errors import AuthenticationFailed
-from tests.gateway.admin.bench import ADMIN_KEY, DOCUMENT, Bench, bench_of, config_of, run
-from tests.harness import bounded
+from tests.gateway.admin.bench import ADMIN_KEY, DOCUMENT, bench_of, config_of
 
 PATHS = sorted(DOCUMENT["paths"])
 
@@ -32,8 +31,8 @@ PATHS = sorted(DOCUMENT["paths"])
         b"Bearer \xff\xfe",
     ],
 )
-def test_nothing_without_the_key(store_url: str, header: bytes | None) -> None:
-    async def use(bench: Bench) -> None:
+async def test_nothing_without_the_key(store_url: str, header: bytes | None) -> None:
+    async with bench_of(store_url) as bench:
         bodies = set()
         for path in [*PATHS, "/", "/admin", "/admin/nothing"]:
             for method in ("GET", "POST", "DELETE", "BREW"):
@@ -46,11 +45,9 @@ def test_nothing_without_the_key(store_url: str, header: bytes | None) -> None:
                 bodies.add(answer.body)
         assert len(bodies) == 1, "it says nothing of what there is"
 
-    run(store_url, use)
 
-
-def test_either_key_opens_its_own_door_alone(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_either_key_opens_its_own_door_alone(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         secret = (await bench.key())["key"]
         headers = [(b"authorization", b"Bearer " + secret.encode())]
         assert (await bench.ask("GET", "/admin/tenants", headers=headers)).status == 401
@@ -62,21 +59,16 @@ def test_either_key_opens_its_own_door_alone(store_url: str) -> None:
         finally:
             await auth.aclose()
 
-    run(store_url, use)
+
+async def test_health_needs_neither_key_nor_store() -> None:
+    async with bench_of("unix:///nonexistent/store.sock") as bench:
+        answer = await bench.ask("GET", "/healthz", headers=[])
+        assert (answer.status, answer.json) == (200, {"status": "ok"})
+        assert (await bench.ask("HEAD", "/healthz", headers=[])).status == 200
 
 
-def test_health_needs_neither_key_nor_store() -> None:
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock") as bench:
-            answer = await bench.ask("GET", "/healthz", headers=[])
-            assert (answer.status, answer.json) == (200, {"status": "ok"})
-            assert (await bench.ask("HEAD", "/healthz", headers=[])).status == 200
-
-    bounded(main)
-
-
-def test_unknown_paths_and_methods(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_unknown_paths_and_methods(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         for path in ("/", "/admin", "/admin/", "/admin/tenants/", "/admin/tenants/a/b", "/v1/models", "/" + "x" * 9999):
             answer = await bench.ask("GET", path)
             assert (answer.status, answer.error["code"]) == (404, "unknown_url")
@@ -86,8 +78,6 @@ def test_unknown_paths_and_methods(store_url: str) -> None:
             assert answer.headers["allow"].lower().split(", ") == list(methods)
             if "get" in methods:
                 assert (await bench.ask("HEAD", path)).status in (200, 404)
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +99,8 @@ def test_unknown_paths_and_methods(store_url: str) -> None:
         (b'{"' + b"a" * 900_000 + b'": 1}', 400),
     ],
 )
-def test_bad_bodies(store_url: str, body: bytes, status: int) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_bodies(store_url: str, body: bytes, status: int) -> None:
+    async with bench_of(store_url) as bench:
         assert (await bench.ask("POST", "/admin/tenants", body)).status == status
         assert (await bench.ask("PATCH", "/admin/tenants/default", body)).status in (
             {status} if body != b"{}" else {200}
@@ -118,20 +108,16 @@ def test_bad_bodies(store_url: str, body: bytes, status: int) -> None:
         entries = await bench.data("/admin/audit")
         assert len(entries) <= 1
 
-    run(store_url, use)
 
-
-def test_a_nesting_that_only_just_parses(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_nesting_that_only_just_parses(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         for depth in (*range(150, 1000, 50), 990, 995):
             body = b'{"a":' * depth + b"1" + b"}" * depth
             assert (await bench.ask("PATCH", "/admin/tenants/default", body)).status == 400
 
-    run(store_url, use)
 
-
-def test_what_takes_no_body_or_no_parameter(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_what_takes_no_body_or_no_parameter(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, None, "GET", "/admin/tenants", b'{"name": "a"}')
         await bench.refused(400, "zzz", "GET", "/admin/tenants/default", query="zzz=1")
         await bench.refused(400, "limit", "GET", "/admin/tenants", query="limit=1&limit=1")
@@ -140,11 +126,9 @@ def test_what_takes_no_body_or_no_parameter(store_url: str) -> None:
         long = await bench.ask("GET", "/admin/tenants", query={"y" * 4000: 1})
         assert len(long.error["param"]) <= 128
 
-    run(store_url, use)
 
-
-def test_bodies_in_parts(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bodies_in_parts(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         call = bench.call("POST", "/admin/tenants")
         for part in (b"{", b'"name":', b'"acme"'):
             call.put(part, more=True)
@@ -161,19 +145,15 @@ def test_bodies_in_parts(store_url: str) -> None:
         call.disconnect()
         assert (await call.answer()).status == 400
 
-    run(store_url, use)
 
-
-def test_a_body_that_does_not_come(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_come(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.admin.admin_app.BODY_SECONDS", 0.01)
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url) as bench:
         call = bench.call("POST", "/admin/tenants")
         call.put(b"{", more=True)
         answer = await call.answer()
         assert (answer.status, answer.error["code"]) == (408, "request_timeout")
-
-    run(store_url, use)
 
 
 REQUESTS: dict[str, tuple[str, Any]] = {
@@ -187,36 +167,33 @@ REQUESTS: dict[str, tuple[str, Any]] = {
 }
 
 
-def test_the_store_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_store_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operation that needs it says so within the bound."""
     monkeypatch.setenv("PENSTOCK_TEST_ENCRYPTION_KEY", bytes(32).hex())
     config = config_of(store={"encryption_key": {"env": "PENSTOCK_TEST_ENCRYPTION_KEY"}})
 
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock", config, timeout=0.5) as bench:
-            for operation in OPERATIONS:
-                if operation.streamed:
-                    continue
-                variable, body = REQUESTS.get(operation.path, ("", None))
-                path = operation.path.replace("{name}", variable).replace("{id}", variable)
-                if operation.body is None:
-                    body = b""
-                elif body is None:
-                    body = {"name": "acme"}
-                async with asyncio.timeout(10):
-                    answer = await bench.ask(operation.method, path, body)
-                # What workers count is shown without the store.
-                if path in ("/healthz", "/admin/openapi.json", "/metrics"):
-                    assert answer.status == 200
-                    continue
-                assert (answer.status, answer.error["code"]) == (503, "store_unavailable"), path
-                assert answer.headers["retry-after"] == "1"
-
-    bounded(main)
+    async with bench_of("unix:///nonexistent/store.sock", config, timeout=0.5) as bench:
+        for operation in OPERATIONS:
+            if operation.streamed:
+                continue
+            variable, body = REQUESTS.get(operation.path, ("", None))
+            path = operation.path.replace("{name}", variable).replace("{id}", variable)
+            if operation.body is None:
+                body = b""
+            elif body is None:
+                body = {"name": "acme"}
+            async with asyncio.timeout(10):
+                answer = await bench.ask(operation.method, path, body)
+            # What workers count is shown without the store.
+            if path in ("/healthz", "/admin/openapi.json", "/metrics"):
+                assert answer.status == 200
+                continue
+            assert (answer.status, answer.error["code"]) == (503, "store_unavailable"), path
+            assert answer.headers["retry-after"] == "1"
 
 
-def test_a_stop_ends_what_waits(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_stop_ends_what_waits(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         call = bench.call("POST", "/admin/tenants")
         call.put(b"{", more=True)
         await asyncio.sleep(0)
@@ -224,18 +201,16 @@ def test_a_stop_ends_what_waits(store_url: str) -> None:
         answer = await call.answer()
         assert (answer.status, answer.error["message"]) == (503, "The admin API is shutting down.")
 
-    run(store_url, use)
-
 
 def operation_of(handler: Callable[[Call[NoQuery, None]], Any]) -> list[Operation]:
     return [Operation("GET", "/x", "x", "x", handler, Health)]
 
 
-def test_what_nobody_expected(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_nobody_expected(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     async def fails(call: Call[NoQuery, None]) -> Health:
         raise RuntimeError("/tmp/secret.py")
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url, operations=operation_of(fails)) as bench:
         call = bench.call("GET", "/x")
         call.put(b"")
         answer = await call.answer()
@@ -244,28 +219,24 @@ def test_what_nobody_expected(store_url: str, caplog: pytest.LogCaptureFixture) 
         assert answer.headers["x-request-id"] in caplog.text
         assert "/tmp/secret.py" in caplog.text
 
-    run(store_url, use, operations=operation_of(fails))
 
-
-def test_work_without_end(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_without_end(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.admin.admin_app.WORK_SECONDS", 0.01)
 
     async def waits(call: Call[NoQuery, None]) -> Health:
         await asyncio.Event().wait()
         return Health()
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url, operations=operation_of(waits)) as bench:
         call = bench.call("GET", "/x")
         call.put(b"")
         assert (await call.answer()).status == 504
 
-    run(store_url, use, operations=operation_of(waits))
 
-
-def test_the_document(store_url: str) -> None:
+async def test_the_document(store_url: str) -> None:
     """`bench.check` holds every answer of every test against it; here is the rest."""
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url) as bench:
         found = await bench.get("/admin/openapi.json")
         assert found == DOCUMENT
         assert found["openapi"] == "3.1.0"
@@ -279,14 +250,10 @@ def test_the_document(store_url: str) -> None:
         rename = found["paths"]["/admin/tenants/{name}"]["patch"]
         assert [one["name"] for one in rename["parameters"]] == ["name", "if-match", "x-penstock-actor"]
 
-    run(store_url, use)
 
-
-def test_many_at_once(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_many_at_once(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         answers = await asyncio.gather(*(bench.ask("POST", "/admin/tenants", {"name": "acme"}) for _ in range(40)))
         assert sorted(answer.status for answer in answers) == [201] + [409] * 39
         assert len(await bench.data("/admin/audit")) == 1
         await asyncio.gather(*(bench.get("/admin/tenants") for _ in range(100)))
-
-    run(store_url, use)

@@ -1,13 +1,13 @@
 """The audit trail over HTTP."""
 
 from gateway.admin.admin_paging import cursor
-from tests.gateway.admin.bench import ADMIN_KEY, Bench, run
+from tests.gateway.admin.bench import ADMIN_KEY, bench_of
 
 PATH = "/admin/audit"
 
 
-def test_every_change_is_there_with_who_made_it(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_every_change_is_there_with_who_made_it(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         await bench.ask("PATCH", "/admin/tenants/acme", {"tier": "gold"}, x_penstock_actor="alice")
         key = await bench.key(tenant="acme")
@@ -23,11 +23,9 @@ def test_every_change_is_there_with_who_made_it(store_url: str) -> None:
         assert (entries[2]["before"]["tier"], entries[2]["after"]["tier"]) == (None, "gold")
         assert entries[3]["before"] is None
 
-    run(store_url, use)
 
-
-def test_bad_actors(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_actors(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         for name in ("", "x" * 65, "a\tb", "\xff"):
             answer = await bench.ask(
                 "POST",
@@ -41,11 +39,9 @@ def test_bad_actors(store_url: str) -> None:
             assert (answer.status, answer.error["param"]) == (400, "x-penstock-actor")
         assert await bench.data(PATH) == []
 
-    run(store_url, use)
 
-
-def test_pages(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_pages(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         assert await bench.data(PATH) == []
         for number in range(12):
             await bench.tenant(f"t{number}")
@@ -59,5 +55,3 @@ def test_pages(store_url: str) -> None:
         assert (await bench.get(PATH, after=cursor("1-1")))["data"] == []
         for bad in ("x", cursor("now"), cursor(["1-1"]), cursor("9" * 30 + "-1")):
             await bench.refused(400, "after", "GET", PATH, query={"after": bad})
-
-    run(store_url, use)

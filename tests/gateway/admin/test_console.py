@@ -4,7 +4,6 @@ import re
 from importlib import resources
 
 from tests.gateway.admin.bench import bench_of
-from tests.harness import bounded
 
 FILES = {
     "/console": "text/html; charset=utf-8",
@@ -14,45 +13,36 @@ FILES = {
 }
 
 
-def test_the_page_and_its_files_need_no_key_and_no_store() -> None:
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock") as bench:
-            for path, media in FILES.items():
-                for method in ("GET", "HEAD"):
-                    call = bench.call(method, path, headers=[])
-                    call.put(b"")
-                    answer = await call.answer()
-                    assert (answer.status, answer.headers["content-type"]) == (200, media)
-                    assert answer.headers["x-content-type-options"] == "nosniff"
-                    policy = answer.headers["content-security-policy"]
-                    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
-                    assert "unsafe" not in policy
-
-    bounded(main)
+async def test_the_page_and_its_files_need_no_key_and_no_store() -> None:
+    async with bench_of("unix:///nonexistent/store.sock") as bench:
+        for path, media in FILES.items():
+            for method in ("GET", "HEAD"):
+                call = bench.call(method, path, headers=[])
+                call.put(b"")
+                answer = await call.answer()
+                assert (answer.status, answer.headers["content-type"]) == (200, media)
+                assert answer.headers["x-content-type-options"] == "nosniff"
+                policy = answer.headers["content-security-policy"]
+                assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+                assert "unsafe" not in policy
 
 
-def test_there_is_nothing_else() -> None:
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock") as bench:
-            for path in ("/console/x", "/console/../app.py", "/console/__init__.py", "/console/console.js/"):
-                for headers, status in (([], 401), (None, 404)):
-                    call = bench.call("GET", path, headers=headers)
-                    call.put(b"")
-                    assert (await call.answer()).status == status
-            assert (await bench.ask("POST", "/console")).status == 404
-
-    bounded(main)
+async def test_there_is_nothing_else() -> None:
+    async with bench_of("unix:///nonexistent/store.sock") as bench:
+        for path in ("/console/x", "/console/../app.py", "/console/__init__.py", "/console/console.js/"):
+            for headers, status in (([], 401), (None, 404)):
+                call = bench.call("GET", path, headers=headers)
+                call.put(b"")
+                assert (await call.answer()).status == status
+        assert (await bench.ask("POST", "/console")).status == 404
 
 
-def test_a_slash_too_many() -> None:
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock") as bench:
-            call = bench.call("GET", "/console/", headers=[])
-            call.put(b"")
-            answer = await call.answer()
-            assert (answer.status, answer.headers["location"]) == (308, "../console")
-
-    bounded(main)
+async def test_a_slash_too_many() -> None:
+    async with bench_of("unix:///nonexistent/store.sock") as bench:
+        call = bench.call("GET", "/console/", headers=[])
+        call.put(b"")
+        answer = await call.answer()
+        assert (answer.status, answer.headers["location"]) == (308, "../console")
 
 
 def test_nothing_from_elsewhere_and_no_html_from_text() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from gateway.tenancy.auth.key_store import KeyStore, digest_of
-from tests.gateway.admin.bench import Bench, run
+from tests.gateway.admin.bench import bench_of
 
 PATH = "/admin/keys"
 
 
-def test_a_life(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_life(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         made = await bench.key(
             "ci", "acme", models=["m"], endpoints=["chat"], limits={"rpm": 3}, metadata={"team": "a"}, expires_at=4e9
@@ -34,11 +34,9 @@ def test_a_life(store_url: str) -> None:
         assert (await bench.ask("POST", f"{PATH}/{made['id']}/revoke", b"{}")).json == revoked
         await bench.refused(409, None, "PATCH", f"{PATH}/{made['id']}", {"name": "again"})
 
-    run(store_url, use)
 
-
-def test_explaining_is_given_taken_and_audited(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_explaining_is_given_taken_and_audited(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         made = await bench.key("ci", explain=True)
         assert made["explain"] is True
         rotated = await bench.ask("POST", f"{PATH}/{made['id']}/rotate", {"grace_seconds": 60})
@@ -50,11 +48,9 @@ def test_explaining_is_given_taken_and_audited(store_url: str) -> None:
         entry = (await bench.data("/admin/audit"))[0]
         assert (entry["action"], entry["before"]["explain"], entry["after"]["explain"]) == ("key.update", True, False)
 
-    run(store_url, use)
 
-
-def test_a_secret_is_shown_once(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_secret_is_shown_once(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         made = await bench.key()
         rotated = await bench.ask("POST", f"{PATH}/{made['id']}/rotate", {"grace_seconds": 60})
         secrets = [made["key"], rotated.json["key"]]
@@ -66,11 +62,9 @@ def test_a_secret_is_shown_once(store_url: str) -> None:
                 assert secret.encode() not in answer.body
                 assert digest_of(secret.encode()).hex().encode() not in answer.body
 
-    run(store_url, use)
 
-
-def test_rotation(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_rotation(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         old = await bench.key(limits={"rpm": 3})
         answer = await bench.ask("POST", f"{PATH}/{old['id']}/rotate", {"grace_seconds": 3600})
         new = answer.json
@@ -87,8 +81,6 @@ def test_rotation(store_url: str) -> None:
         assert found.key.key_id == new["id"]
         await bench.refused(409, None, "POST", f"{PATH}/{new['id']}/rotate", {"grace_seconds": 0})
 
-    run(store_url, use)
-
 
 @pytest.mark.parametrize(
     ("body", "param"),
@@ -101,13 +93,11 @@ def test_rotation(store_url: str) -> None:
         (b"", None),
     ],
 )
-def test_bad_rotations(store_url: str, body: Any, param: str | None) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_rotations(store_url: str, body: Any, param: str | None) -> None:
+    async with bench_of(store_url) as bench:
         key = await bench.key()
         await bench.refused(400, param, "POST", f"{PATH}/{key['id']}/rotate", body)
         assert (await bench.get(f"{PATH}/{key['id']}"))["expires_at"] is None
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +121,8 @@ def test_bad_rotations(store_url: str, body: Any, param: str | None) -> None:
         ({"name": "a", "revoked_at": None}, "revoked_at"),
     ],
 )
-def test_bad_keys_are_refused_with_the_field(store_url: str, fields: Any, param: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_keys_are_refused_with_the_field(store_url: str, fields: Any, param: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, param, "POST", PATH, fields)
         assert await bench.data(PATH) == []
         key = await bench.key()
@@ -140,11 +130,9 @@ def test_bad_keys_are_refused_with_the_field(store_url: str, fields: Any, param:
             await bench.refused(400, param, "PATCH", f"{PATH}/{key['id']}", fields)
         assert await bench.get(f"{PATH}/{key['id']}") == {name: key[name] for name in key if name != "key"}
 
-    run(store_url, use)
 
-
-def test_what_contradicts(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_what_contradicts(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, "tenant", "POST", PATH, {"name": "a", "tenant": "nobody"})
         key = await bench.key()
         await bench.refused(409, "name", "POST", PATH, {"name": "k"})
@@ -156,11 +144,9 @@ def test_what_contradicts(store_url: str) -> None:
             answer = await bench.ask(method, f"{PATH}/key_nothing{path}", b"" if method == "GET" else body)
             assert (answer.status, answer.error["code"]) == (404, "key_not_found"), answer.body
 
-    run(store_url, use)
 
-
-def test_lists(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_lists(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         await bench.tenant("empty")
         made = [(await bench.key(f"k{number}", ("acme", "default")[number % 2]))["id"] for number in range(11)]
@@ -173,11 +159,9 @@ def test_lists(store_url: str) -> None:
         tenants = await bench.get("/admin/tenants", limit=1)
         await bench.refused(400, "after", "GET", PATH, query={"after": tenants["next"]})
 
-    run(store_url, use)
 
-
-def test_patches_that_cross_lose_nothing(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_patches_that_cross_lose_nothing(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         key = await bench.key()
         names = [f"n{number}" for number in range(8)]
         answers = await asyncio.gather(
@@ -185,5 +169,3 @@ def test_patches_that_cross_lose_nothing(store_url: str) -> None:
         )
         assert [answer.status for answer in answers] == [200] * 8
         assert sorted((await bench.get(f"{PATH}/{key['id']}"))["metadata"]) == names
-
-    run(store_url, use)

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.models.price import Price
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import QuotaExceeded, RateLimited
-from tests.gateway.admin.bench import Bench, config_of, run
+from tests.gateway.admin.bench import Bench, bench_of, config_of
 
 PATH = "/admin/limits"
 DOLLAR = Price(input=1_000_000, output=1_000_000)
@@ -29,8 +29,8 @@ async def settled(bench: Bench, tenant: str) -> list[Any]:
     raise AssertionError("a lease is left")
 
 
-def test_limits_in_use(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_limits_in_use(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant(limits=LIMITS, model_limits={"m": {"input_tpm": 50, "output_tpm": 800}})
         key = await bench.key(tenant="acme", limits={"rpm": 2})
         await bench.key("unlimited", "acme")
@@ -58,11 +58,9 @@ def test_limits_in_use(store_url: str) -> None:
         await bench.ask("POST", f"/admin/keys/{key['id']}/revoke")
         assert [row["scope"] for row in await bench.data(PATH, tenant="acme")] == ["model:m", "tenant"]
 
-    run(store_url, use)
 
-
-def test_a_budget_in_use(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_budget_in_use(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant(limits={"budget": {"usd": 100, "period": "day", "alerts": [90, 50, 75]}})
         key = await bench.key(tenant="acme")
         plan = await bench.plan(key["id"], price=DOLLAR)
@@ -84,11 +82,9 @@ def test_a_budget_in_use(store_url: str) -> None:
                 await limiter.reserve(Ask(plan, 40, 20, 1))
             assert (await bench.data(PATH, tenant="acme"))[0]["budget"]["refused"] == 1
 
-    run(store_url, use)
 
-
-def test_pages_and_mistakes(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_pages_and_mistakes(store_url: str) -> None:
+    async with bench_of(store_url, config_of(tenants=[{"name": "filed", "limits": {"rpm": 7}}])) as bench:
         for name in ("b", "a"):
             await bench.tenant(name, limits={"rpm": 1}, model_limits={"m": {"tpm": 1}, "org/m2": {"tpm": 1}})
             await bench.key("k", name, limits={"rpm": 1})
@@ -100,11 +96,9 @@ def test_pages_and_mistakes(store_url: str) -> None:
         assert await bench.data(PATH, tenant="default") == []
         await bench.refused(404, "tenant", "GET", PATH, query="tenant=nobody")
 
-    run(store_url, use, config_of(tenants=[{"name": "filed", "limits": {"rpm": 7}}]))
 
-
-def test_metrics(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_metrics(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant(limits={**LIMITS, "budget": {"usd": 100}}, model_limits={"m": {"rpm": 9}})
         await bench.tenant("unlimited")
         key = await bench.key(tenant="acme", limits={"rpm": 1})
@@ -133,5 +127,3 @@ def test_metrics(store_url: str) -> None:
         ):
             assert line in lines, (line, lines)
         assert not any("key:" in line or "unlimited" in line for line in lines), "series are bounded"
-
-    run(store_url, use)

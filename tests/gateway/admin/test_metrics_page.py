@@ -21,7 +21,7 @@ from observability.metrics.metrics_folder import OwnLock, replace
 from observability.metrics.otlp import Gathered
 from observability.metrics.snapshot import Numbers
 from protos.errors import StoreUnavailable
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.observability.metrics.parsing import parsed
 from tests.observability.metrics.records import numbers_of, placed, record, sink_of, snapshot_of
 
@@ -59,71 +59,61 @@ def page_of(config: Config, store: Any) -> MetricsPage:
     return MetricsPage(config, Registry(store, config), store)
 
 
-def test_all_at_once(tmp_path: Path, store_url: str) -> None:
-    async def main() -> None:
-        lock = written(tmp_path, os.getpid())
-        (tmp_path / "store").mkdir()
-        (tmp_path / "store" / "lock").write_text(f"{os.getpid()}\n")
-        store = Store(store_url, timeout=10.0)
-        page = page_of(config_at(tmp_path), store)
-        one, other = await asyncio.gather(page.text(), page.text())
-        assert one is other, "readers at one time share a page"
-        kinds, series = parsed(one.decode())
-        assert series["penstock_store_up", frozenset()] == 1
-        acme = {"tenant": "acme", "scope": "tenant", "limit": "rpm"}
-        assert series["penstock_limit", frozenset(acme.items())] == 7
-        assert series["penstock_workers", frozenset()] == 1
-        assert kinds["gen_ai_server_request_duration_seconds"] == "histogram"
-        processes = {dict(labels)["process"] for name, labels in series if name == "penstock_process_resident_bytes"}
-        assert processes == {"admin", "supervisor", "store"}
-        assert await page.text() is not one
-        lock.release()
-        await store.aclose()
-
-    bounded(main)
+async def test_all_at_once(tmp_path: Path, store_url: str) -> None:
+    lock = written(tmp_path, os.getpid())
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "lock").write_text(f"{os.getpid()}\n")
+    store = Store(store_url, timeout=10.0)
+    page = page_of(config_at(tmp_path), store)
+    one, other = await asyncio.gather(page.text(), page.text())
+    assert one is other, "readers at one time share a page"
+    kinds, series = parsed(one.decode())
+    assert series["penstock_store_up", frozenset()] == 1
+    acme = {"tenant": "acme", "scope": "tenant", "limit": "rpm"}
+    assert series["penstock_limit", frozenset(acme.items())] == 7
+    assert series["penstock_workers", frozenset()] == 1
+    assert kinds["gen_ai_server_request_duration_seconds"] == "histogram"
+    processes = {dict(labels)["process"] for name, labels in series if name == "penstock_process_resident_bytes"}
+    assert processes == {"admin", "supervisor", "store"}
+    assert await page.text() is not one
+    lock.release()
+    await store.aclose()
 
 
 @pytest.mark.parametrize("slow", [0.0, 60.0])
-def test_without_the_store_all_the_rest_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: float) -> None:
+async def test_without_the_store_all_the_rest_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: float
+) -> None:
     monkeypatch.setattr(metrics, "STORE_SECONDS", 0.05)
 
-    async def main() -> None:
-        lock = written(tmp_path, 1)
-        _, series = parsed((await page_of(config_at(tmp_path), Away(slow)).text()).decode())
-        lock.release()
-        assert series["penstock_store_up", frozenset()] == 0
-        assert series["penstock_workers", frozenset()] == 1
-        assert not any(name.startswith("penstock_limit") for name, _ in series)
-
-    bounded(main)
+    lock = written(tmp_path, 1)
+    _, series = parsed((await page_of(config_at(tmp_path), Away(slow)).text()).decode())
+    lock.release()
+    assert series["penstock_store_up", frozenset()] == 0
+    assert series["penstock_workers", frozenset()] == 1
+    assert not any(name.startswith("penstock_limit") for name, _ in series)
 
 
-def test_without_workers(tmp_path: Path) -> None:
-    async def main() -> None:
-        kinds, _ = parsed((await page_of(config_at(tmp_path / "none"), Away()).text()).decode())
-        assert set(kinds) == {
-            "penstock_process_cpu_seconds_total",
-            "penstock_process_resident_bytes",
-            "penstock_store_up",
-        }
-        assert not (tmp_path / "none").exists()
-
-    bounded(main)
+async def test_without_workers(tmp_path: Path) -> None:
+    kinds, _ = parsed((await page_of(config_at(tmp_path / "none"), Away()).text()).decode())
+    assert set(kinds) == {
+        "penstock_process_cpu_seconds_total",
+        "penstock_process_resident_bytes",
+        "penstock_store_up",
+    }
+    assert not (tmp_path / "none").exists()
 
 
-def test_one_reader_that_leaves_takes_nothing_from_another(tmp_path: Path) -> None:
-    async def main() -> None:
-        page = page_of(config_at(tmp_path), Away())
-        leaving, staying = asyncio.create_task(page.text()), asyncio.create_task(page.text())
-        await asyncio.sleep(0)
-        leaving.cancel()
-        assert b"penstock_store_up 0" in await staying
-        assert leaving.cancelled()
-
-    bounded(main)
+async def test_one_reader_that_leaves_takes_nothing_from_another(tmp_path: Path) -> None:
+    page = page_of(config_at(tmp_path), Away())
+    leaving, staying = asyncio.create_task(page.text()), asyncio.create_task(page.text())
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert b"penstock_store_up 0" in await staying
+    assert leaving.cancelled()
 
 
-def test_what_is_exported_is_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_exported_is_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[set[str]] = []
 
     def exported(gathered: Gathered, now_ns: int) -> MetricsData:
@@ -132,27 +122,21 @@ def test_what_is_exported_is_the_page(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(otlp, "metrics_data", exported)
 
-    async def main() -> None:
-        page = page_of(config_at(tmp_path), Away())
-        page.start_export(MetricsOtlp(endpoint="http://127.0.0.1:9", interval_seconds=0.01))
-        await until(lambda: len(sent) > 1)
-        assert {"penstock_store_up", "penstock_telemetry_dropped_total"} <= sent[1]
-        await page.aclose()
-        await page.aclose()
-
-    bounded(main)
+    page = page_of(config_at(tmp_path), Away())
+    page.start_export(MetricsOtlp(endpoint="http://127.0.0.1:9", interval_seconds=0.01))
+    await until(lambda: len(sent) > 1)
+    assert {"penstock_store_up", "penstock_telemetry_dropped_total"} <= sent[1]
+    await page.aclose()
+    await page.aclose()
 
 
-def test_nothing_is_exposed_that_is_not_declared(tmp_path: Path) -> None:
+async def test_nothing_is_exposed_that_is_not_declared(tmp_path: Path) -> None:
     numbers = Numbers({"penstock_else_total": {(): 1}, "penstock_queue_depth": {("m", "more"): 1}})
     lock = OwnLock(tmp_path / FOLDER / "w.lock")
     lock.hold()
     replace(tmp_path / FOLDER / "w.metrics", msgspec.msgpack.encode(snapshot_of(numbers)))
 
-    async def main() -> None:
-        text = (await page_of(config_at(tmp_path), Away()).text()).decode()
-        assert "else_total" not in text
-        assert "queue_depth" not in text
-
-    bounded(main)
+    text = (await page_of(config_at(tmp_path), Away()).text()).decode()
+    assert "else_total" not in text
+    assert "queue_depth" not in text
     lock.release()

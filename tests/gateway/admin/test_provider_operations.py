@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.admin.bench import Bench, config_of, run
+from tests.gateway.admin.bench import bench_of, config_of
 
 PATH = "/admin/providers"
 VARIABLE = "PENSTOCK_TEST_ENCRYPTION_KEY"
@@ -18,33 +18,31 @@ def encryption_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, bytes(range(32)).hex())
 
 
-def test_a_life(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def use(bench: Bench) -> None:
-        answers = [
-            await bench.ask("PUT", f"{PATH}/openai", {"key": SECRET}, x_penstock_actor="alice"),
-            await bench.ask("PUT", f"{PATH}/openai", {"key": f"{SECRET}2"}),
-            await bench.ask("GET", PATH),
-            await bench.ask("GET", "/admin/audit"),
-        ]
-        made, changed, page, _ = (answer.json for answer in answers)
-        assert set(made) == {"object", "name", "fingerprint", "created_at", "created_by"}
-        assert (made["name"], made["created_by"]) == ("openai", "admin-api:alice")
-        assert made["fingerprint"] != changed["fingerprint"]
-        assert page["data"] == [changed]
-        answers.append(await bench.ask("DELETE", f"{PATH}/openai"))
-        assert answers[-1].json == {"name": "openai", "deleted": True}
-        assert await bench.data(PATH) == []
-        await bench.refused(404, "name", "DELETE", f"{PATH}/openai")
-        trail = await bench.data("/admin/audit")
-        assert [entry["action"] for entry in trail] == ["provider.delete", "provider.set", "provider.set"]
-        assert [entry["subject"] for entry in trail] == ["openai"] * 3
-        assert trail[0]["before"]["fingerprint"] == trail[1]["after"]["fingerprint"] == changed["fingerprint"]
-        assert trail[2]["before"] is None
-        answers.append(await bench.ask("GET", "/admin/audit"))
-        assert not any(SECRET.encode() in answer.body or b"sealed" in answer.body for answer in answers)
-
+async def test_a_life(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        run(store_url, use, CONFIG)
+        async with bench_of(store_url, CONFIG) as bench:
+            answers = [
+                await bench.ask("PUT", f"{PATH}/openai", {"key": SECRET}, x_penstock_actor="alice"),
+                await bench.ask("PUT", f"{PATH}/openai", {"key": f"{SECRET}2"}),
+                await bench.ask("GET", PATH),
+                await bench.ask("GET", "/admin/audit"),
+            ]
+            made, changed, page, _ = (answer.json for answer in answers)
+            assert set(made) == {"object", "name", "fingerprint", "created_at", "created_by"}
+            assert (made["name"], made["created_by"]) == ("openai", "admin-api:alice")
+            assert made["fingerprint"] != changed["fingerprint"]
+            assert page["data"] == [changed]
+            answers.append(await bench.ask("DELETE", f"{PATH}/openai"))
+            assert answers[-1].json == {"name": "openai", "deleted": True}
+            assert await bench.data(PATH) == []
+            await bench.refused(404, "name", "DELETE", f"{PATH}/openai")
+            trail = await bench.data("/admin/audit")
+            assert [entry["action"] for entry in trail] == ["provider.delete", "provider.set", "provider.set"]
+            assert [entry["subject"] for entry in trail] == ["openai"] * 3
+            assert trail[0]["before"]["fingerprint"] == trail[1]["after"]["fingerprint"] == changed["fingerprint"]
+            assert trail[2]["before"] is None
+            answers.append(await bench.ask("GET", "/admin/audit"))
+            assert not any(SECRET.encode() in answer.body or b"sealed" in answer.body for answer in answers)
     assert SECRET not in caplog.text
 
 
@@ -63,33 +61,26 @@ def test_a_life(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
         f'{{"key": "{SECRET}'.encode(),
     ],
 )
-def test_no_error_quotes_what_may_be_a_key(store_url: str, body: Any) -> None:
-    async def use(bench: Bench) -> None:
+async def test_no_error_quotes_what_may_be_a_key(store_url: str, body: Any) -> None:
+    async with bench_of(store_url, CONFIG) as bench:
         answer = await bench.ask("PUT", f"{PATH}/openai", body)
         assert answer.status == 400, answer.body
         assert SECRET.encode() not in answer.body
 
-    run(store_url, use, CONFIG)
 
-
-def test_bad_names_and_empty_keys(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_names_and_empty_keys(store_url: str) -> None:
+    async with bench_of(store_url, CONFIG) as bench:
         await bench.refused(400, "name", "PUT", f"{PATH}/.x", {"key": SECRET})
         await bench.refused(400, "key", "PUT", f"{PATH}/x", {"key": ""})
         await bench.refused(400, "key", "PUT", f"{PATH}/x", {"key": " "})
 
-    run(store_url, use, CONFIG)
 
-
-def test_without_an_encryption_key(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(bench: Bench) -> None:
+async def test_without_an_encryption_key(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench_of(store_url) as bench:
         said = await bench.refused(409, None, "PUT", f"{PATH}/x", {"key": SECRET})
         assert "store.encryption_key" in said
+    monkeypatch.delenv(VARIABLE)
 
-    async def broken(bench: Bench) -> None:
+    async with bench_of(store_url, CONFIG) as bench:
         said = await bench.refused(409, None, "PUT", f"{PATH}/x", {"key": SECRET})
         assert said == "The encryption key cannot be used; the log says why."
-
-    run(store_url, use)
-    monkeypatch.delenv(VARIABLE)
-    run(store_url, broken, CONFIG)

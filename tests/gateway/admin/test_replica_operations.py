@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.gateway.admin.bench import Bench, run
+from tests.gateway.admin.bench import bench_of
 
 PATH = "/admin/replicas"
 
 
-def test_a_list_a_drain_and_its_end(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_list_a_drain_and_its_end(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         rows = await bench.data(PATH, limit=1)
         assert [(row["model"], row["id"], row["state"]) for row in rows] == [
             ("m", "p/0", "unknown"),
@@ -28,8 +28,6 @@ def test_a_list_a_drain_and_its_end(store_url: str) -> None:
             ("replica.drain", "admin-api"),
         ]
 
-    run(store_url, use)
-
 
 @pytest.mark.parametrize(
     ("status", "param", "path", "body"),
@@ -45,24 +43,18 @@ def test_a_list_a_drain_and_its_end(store_url: str) -> None:
         (404, "target", "resume", {"target": "x"}),
     ],
 )
-def test_a_mistake_is_named(status: int, param: str, path: str, body: dict[str, object], store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_mistake_is_named(status: int, param: str, path: str, body: dict[str, object], store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(status, param, "POST", f"{PATH}/{path}", body)
         assert all(row["drain"] is None for row in await bench.data(PATH))
 
-    run(store_url, use)
 
-
-def test_a_replica_that_is_drained_with_its_pool(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_replica_that_is_drained_with_its_pool(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.ask("POST", f"{PATH}/drain", {"target": "p", "model": "m"})
         await bench.refused(409, "target", "POST", f"{PATH}/resume", {"target": "p/0", "model": "m"})
 
-    run(store_url, use)
 
-
-def test_a_model_that_is_not_there(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_model_that_is_not_there(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         assert "m, org/m2" in await bench.refused(404, "model", "GET", PATH, query={"model": "x"})
-
-    run(store_url, use)

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.admin.bench import Bench, config_of, run
+from tests.gateway.admin.bench import bench_of, config_of
 
 PATH = "/admin/tenants"
 FILED = config_of(tenants=[{"name": "filed", "limits": {"rpm": 7}}])
 
 
-def test_a_life(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_life(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         made = await bench.tenant(tier="gold", limits={"rpm": 600, "budget": {"usd": 5}}, models=["m", "org/*"])
         assert made["object"] == "tenant"
         assert (made["source"], made["shadowed"], made["tier"]) == ("api", False, "gold")
@@ -36,11 +36,9 @@ def test_a_life(store_url: str) -> None:
         assert gone.json == {"object": "tenant", "name": "acme", "deleted": True}
         await bench.refused(404, "name", "GET", f"{PATH}/acme")
 
-    run(store_url, use)
 
-
-def test_policy_and_cache_group(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_policy_and_cache_group(store_url: str) -> None:
+    async with bench_of(store_url, config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]})) as bench:
         made = await bench.tenant(safety="strict", cache_group="friends")
         assert (made["safety"], made["cache_group"]) == ("strict", "friends")
         assert (await bench.get(PATH))["data"][0]["cache_group"] == "friends"
@@ -49,11 +47,9 @@ def test_policy_and_cache_group(store_url: str) -> None:
         patched = await bench.ask("PATCH", f"{PATH}/acme", {"cache_group": None})
         assert patched.json["cache_group"] is None
 
-    run(store_url, use, config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]}))
 
-
-def test_the_implicit_default_can_be_changed_and_reset(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_the_implicit_default_can_be_changed_and_reset(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         assert (await bench.get(f"{PATH}/default"))["source"] == "built-in"
         changed = await bench.ask("PATCH", f"{PATH}/default", {"limits": {"rpm": 3}})
         assert (changed.json["source"], changed.json["limits"]["rpm"]) == ("api", 3)
@@ -61,14 +57,12 @@ def test_the_implicit_default_can_be_changed_and_reset(store_url: str) -> None:
         assert (await bench.get(f"{PATH}/default"))["limits"]["rpm"] is None
         await bench.refused(409, "name", "DELETE", f"{PATH}/default")
 
-    run(store_url, use)
 
-
-def test_the_file_wins_and_says_so(store_url: str) -> None:
-    async def before(bench: Bench) -> None:
+async def test_the_file_wins_and_says_so(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant("filed", limits={"rpm": 1})
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url, FILED) as bench:
         found = await bench.get(f"{PATH}/filed")
         assert (found["source"], found["shadowed"], found["limits"]["rpm"]) == ("file", True, 7)
         for method, path, body in (
@@ -78,9 +72,6 @@ def test_the_file_wins_and_says_so(store_url: str) -> None:
             ("DELETE", f"{PATH}/filed", b""),
         ):
             assert "configuration file" in await bench.refused(409, "name", method, path, body)
-
-    run(store_url, before)
-    run(store_url, use, FILED)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +102,8 @@ def test_the_file_wins_and_says_so(store_url: str) -> None:
         (None, None),
     ],
 )
-def test_bad_records_are_refused_with_the_field(store_url: str, fields: Any, param: str | None) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_records_are_refused_with_the_field(store_url: str, fields: Any, param: str | None) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, param, "POST", PATH, fields)
         if isinstance(fields, dict):
             await bench.tenant("a", limits={"rpm": 5})
@@ -121,11 +112,9 @@ def test_bad_records_are_refused_with_the_field(store_url: str, fields: Any, par
                 await bench.refused(400, param, "PATCH", f"{PATH}/a", fields)
             assert (await bench.get(f"{PATH}/a"))["limits"]["rpm"] == 5
 
-    run(store_url, use)
 
-
-def test_what_contradicts(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_what_contradicts(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         await bench.refused(409, "name", "POST", PATH, {"name": "acme"})
         await bench.refused(400, "name", "PUT", f"{PATH}/acme", {"name": "other"})
@@ -140,13 +129,11 @@ def test_what_contradicts(store_url: str) -> None:
         await bench.ask("POST", f"/admin/keys/{key['id']}/revoke")
         assert (await bench.ask("DELETE", f"{PATH}/acme")).status == 200
 
-    run(store_url, use)
 
-
-def test_changes_that_cross(store_url: str) -> None:
+async def test_changes_that_cross(store_url: str) -> None:
     """An entity tag keeps a change from undoing one that its maker has not seen; merge patches lose nothing."""
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         read = await bench.ask("GET", f"{PATH}/acme")
         tag = read.headers["etag"]
@@ -164,11 +151,9 @@ def test_changes_that_cross(store_url: str) -> None:
         limits = (await bench.get(f"{PATH}/acme"))["limits"]
         assert [limits[name] for name in names] == [5] * 5
 
-    run(store_url, use)
 
-
-def test_pages(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_pages(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         names = sorted(f"t{number}" for number in range(25))
         for name in names:
             await bench.tenant(name)
@@ -179,5 +164,3 @@ def test_pages(store_url: str) -> None:
         await bench.tenant("a")
         rest = await bench.get(PATH, limit=1000, after=page["next"])
         assert [view["name"] for view in rest["data"]] == names[2:], "what changes meanwhile moves nothing"
-
-    run(store_url, use)

@@ -1,5 +1,6 @@
 """Use, over HTTP and from the command line, which share their code."""
 
+import asyncio
 import datetime
 import json
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from gateway.cli.main import main
 from gateway.store.lua_script import Script
 from gateway.tenancy.limits.limit_scripts import base_key
-from tests.gateway.admin.bench import Bench, run
+from tests.gateway.admin.bench import Bench, bench_of
 
 PATH = "/admin/usage"
 HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
@@ -34,8 +35,8 @@ async def some_use(bench: Bench) -> None:
     await used(bench, "default", "m", "key_c", [3] * 7, hours_ago=24 * 20)
 
 
-def test_rows(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_rows(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         assert await bench.data(PATH) == []
         await some_use(bench)
         first, second = await bench.data(PATH)
@@ -57,11 +58,9 @@ def test_rows(store_url: str) -> None:
         for limit in (1, 2, 3):
             assert await bench.data(PATH, by="tenant,model,key,day", since="400d", limit=limit) == whole
 
-    run(store_url, use)
 
-
-def test_a_tenant_that_is_gone_has_left_its_use(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_tenant_that_is_gone_has_left_its_use(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant()
         key = await bench.key(tenant="acme")
         await used(bench, "acme", "m", key["id"], TODAY)
@@ -69,8 +68,6 @@ def test_a_tenant_that_is_gone_has_left_its_use(store_url: str) -> None:
         assert (await bench.ask("DELETE", "/admin/tenants/acme")).status == 200
         for query in ({}, {"tenant": "acme"}):
             assert [row["requests"] for row in await bench.data(PATH, **query)] == [10]
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +91,11 @@ def test_a_tenant_that_is_gone_has_left_its_use(store_url: str) -> None:
         ({"after": "x"}, "after"),
     ],
 )
-def test_bad_parameters(store_url: str, query: dict[str, Any], param: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_bad_parameters(store_url: str, query: dict[str, Any], param: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, param, "GET", PATH, query=query)
         await bench.refused(404, "tenant", "GET", PATH, query="tenant=nobody")
         await bench.refused(400, "by", "GET", PATH, query="by=tenant&by=model")
-
-    run(store_url, use)
 
 
 @pytest.fixture
@@ -113,11 +108,12 @@ def config(tmp_path: Path, store_url: str) -> str:
     return str(path)
 
 
-def test_the_command_prints_a_table(store_url: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["usage", "--config", config]) == 0
+async def test_the_command_prints_a_table(store_url: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await asyncio.to_thread(main, ["usage", "--config", config]) == 0
     assert capsys.readouterr().out == "nothing was used in the last 7d\n"
-    run(store_url, some_use)
-    assert main(["usage", "--config", config, "--by", "tenant, model"]) == 0
+    async with bench_of(store_url) as bench:
+        await some_use(bench)
+    assert await asyncio.to_thread(main, ["usage", "--config", config, "--by", "tenant, model"]) == 0
     # fmt: off
     assert capsys.readouterr().out == (
         "TENANT  MODEL   REQUESTS  INPUT  CACHED  OUTPUT     USD  REFUSED  (TOKENS)\n"
@@ -126,13 +122,17 @@ def test_the_command_prints_a_table(store_url: str, config: str, capsys: pytest.
         "TOTAL                 13  1,003     403     303  1.2345        5        53\n"
     )
     # fmt: on
-    assert main(["usage", "--config", config, "--since", "3h", "--by", "tenant"]) == 0
+    assert await asyncio.to_thread(main, ["usage", "--config", config, "--since", "3h", "--by", "tenant"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2, "one row is its own sum"
 
 
-def test_the_command_prints_json(store_url: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    run(store_url, some_use)
-    assert main(["usage", "--config", config, "--json", "--since", "4w", "--tenant", "default"]) == 0
+async def test_the_command_prints_json(store_url: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with bench_of(store_url) as bench:
+        await some_use(bench)
+    assert (
+        await asyncio.to_thread(main, ["usage", "--config", config, "--json", "--since", "4w", "--tenant", "default"])
+        == 0
+    )
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["tenant"], row["model"], row["key"], row["requests"]) == ("default", "m", None, 3)
 

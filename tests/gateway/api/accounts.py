@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from gateway.tenancy.limits.usage_reading import UsageRow, usage
 from tests.asgi import Client
-from tests.harness import until
+from tests.loops import until
 from tests.stores import is_idle
 
 

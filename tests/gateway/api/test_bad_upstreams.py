@@ -16,7 +16,7 @@ import routing.transports.openai.openai_connection
 from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.certificates import Authority
 from tests.gateway.api.relay.test_relay_answer import NAME, hosted
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.upstreams import ANSWER, END, EVENT, STREAM, Caller, Heard, Upstream, chunk, plain, streamed, upstream
 
 FAILED = (502, "replica_failed")
@@ -73,10 +73,10 @@ async def nothing_is_left(client: Client, *upstreams: Upstream) -> None:
 
 
 @pytest.mark.parametrize(("behaves", "stream", "told", "said"), EACH)
-def test_alone_and_beside_a_sound_one(
+async def test_alone_and_beside_a_sound_one(
     store_url: str, behaves: Any, stream: bool, told: tuple[int, str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with upstream() as bad, upstream() as sound:
             bad.behaves = behaves
             sound.behaves = streamed(EVENT % b"hi", END) if stream else plain(ANSWER)
@@ -98,11 +98,8 @@ def test_alone_and_beside_a_sound_one(
                 assert len(bad.heard) > heard
                 await nothing_is_left(client, bad, sound)
 
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
 
-
-def test_a_certificate_of_another_name(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_certificate_of_another_name(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A start need not wait for the model that has no other upstream.
     monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.2)
     authority = Authority(tmp_path)
@@ -110,26 +107,23 @@ def test_a_certificate_of_another_name(store_url: str, tmp_path: Path, monkeypat
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
 
-    async def main() -> None:
-        async with upstream(context) as wrong, upstream() as sound:
-            pools = [
-                {"name": "up", "engine": "openai", "replicas": [wrong.url], "tls": {"ca": str(authority.ca)}},
-                {"name": "other", "engine": "openai", "replicas": [sound.url]},
-            ]
-            models = [hosted(sound) | {"pools": pools[:count], "name": name} for name, count in (("one", 1), (NAME, 2))]
-            async with gateway_of(store_url, more_models=models) as client:
-                await until(lambda: client.gateway.models[NAME].fleet.ready_replicas == 1)
-                answer = await client.chat(model=NAME)
-                assert is_whole(answer, stream=False)
-                assert "not accepted for 127.0.0.1" in client.gateway.models[NAME].fleet.problems()["up/0"]
-                answer = await client.chat(model="one")
-                assert (answer.status, answer.error["code"]) == LOST
-            assert not wrong.heard
-
-    bounded(main)
+    async with upstream(context) as wrong, upstream() as sound:
+        pools = [
+            {"name": "up", "engine": "openai", "replicas": [wrong.url], "tls": {"ca": str(authority.ca)}},
+            {"name": "other", "engine": "openai", "replicas": [sound.url]},
+        ]
+        models = [hosted(sound) | {"pools": pools[:count], "name": name} for name, count in (("one", 1), (NAME, 2))]
+        async with gateway_of(store_url, more_models=models) as client:
+            await until(lambda: client.gateway.models[NAME].fleet.ready_replicas == 1)
+            answer = await client.chat(model=NAME)
+            assert is_whole(answer, stream=False)
+            assert "not accepted for 127.0.0.1" in client.gateway.models[NAME].fleet.problems()["up/0"]
+            answer = await client.chat(model="one")
+            assert (answer.status, answer.error["code"]) == LOST
+        assert not wrong.heard
 
 
-def test_an_endless_stream_ends_at_the_deadline(store_url: str) -> None:
+async def test_an_endless_stream_ends_at_the_deadline(store_url: str) -> None:
     gone: list[bool] = []
 
     async def endless(caller: Caller, heard: Heard) -> None:
@@ -141,37 +135,31 @@ def test_an_endless_stream_ends_at_the_deadline(store_url: str) -> None:
         finally:
             gone.append(True)
 
-    async def main() -> None:
-        async with upstream() as found, gateway_of(store_url, more_models=[hosted(found)]) as client:
-            found.behaves = endless
-            key = (b"authorization", b"Bearer " + client.key.encode())
-            body = {"model": NAME, "messages": HELLO, "stream": True}
-            answer = await client.request("POST", CHAT, body, [key, (b"x-request-timeout", b"1.5")])
-            assert answer.status == 200
-            assert answer.events[0]["model"] == NAME
-            assert answer.events[-1]["error"]["code"] == "timeout"
-            await until(lambda: gone)
-            await nothing_is_left(client, found)
-
-    bounded(main)
+    async with upstream() as found, gateway_of(store_url, more_models=[hosted(found)]) as client:
+        found.behaves = endless
+        key = (b"authorization", b"Bearer " + client.key.encode())
+        body = {"model": NAME, "messages": HELLO, "stream": True}
+        answer = await client.request("POST", CHAT, body, [key, (b"x-request-timeout", b"1.5")])
+        assert answer.status == 200
+        assert answer.events[0]["model"] == NAME
+        assert answer.events[-1]["error"]["code"] == "timeout"
+        await until(lambda: gone)
+        await nothing_is_left(client, found)
 
 
-def test_of_two_that_race_one_answers(store_url: str) -> None:
+async def test_of_two_that_race_one_answers(store_url: str) -> None:
     async def slow(caller: Caller, heard: Heard) -> None:
         await caller.gone()
 
-    async def main() -> None:
-        async with upstream() as first, upstream() as second:
-            first.behaves, second.behaves = slow, streamed(EVENT % b"hi", END)
-            racing = {"policy": "round_robin", "hedging": {"after_ms": 20, "max_prompt_tokens": 1000}}
-            async with gateway_of(store_url, more_models=[hosted(first, second, routing=racing)]) as client:
-                await client.proven(2, NAME)
-                for _ in range(2):
-                    answer = await client.chat(model=NAME, stream=True, stream_options={"include_usage": True})
-                    assert is_whole(answer, stream=True), answer.body
-                    assert answer.events[-2]["usage"]["completion_tokens"] == 3
-                assert first.heard and len(second.heard) == 2
-                assert orjson.loads(first.heard[0].body) == orjson.loads(second.heard[0].body)
-                await nothing_is_left(client, first, second)
-
-    bounded(main)
+    async with upstream() as first, upstream() as second:
+        first.behaves, second.behaves = slow, streamed(EVENT % b"hi", END)
+        racing = {"policy": "round_robin", "hedging": {"after_ms": 20, "max_prompt_tokens": 1000}}
+        async with gateway_of(store_url, more_models=[hosted(first, second, routing=racing)]) as client:
+            await client.proven(2, NAME)
+            for _ in range(2):
+                answer = await client.chat(model=NAME, stream=True, stream_options={"include_usage": True})
+                assert is_whole(answer, stream=True), answer.body
+                assert answer.events[-2]["usage"]["completion_tokens"] == 3
+            assert first.heard and len(second.heard) == 2
+            assert orjson.loads(first.heard[0].body) == orjson.loads(second.heard[0].body)
+            await nothing_is_left(client, first, second)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gateway.store.embedded import EmbeddedStore
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
-from tests.harness import MODEL, engine_of, leftovers, readable_corpus, until
+from tests.harness import MODEL, engine_of, readable_corpus
+from tests.loops import leftovers, until
 
 pytestmark = pytest.mark.filterwarnings("error")
 FUZZ = settings(

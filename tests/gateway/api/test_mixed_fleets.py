@@ -10,7 +10,7 @@ from protos.features import Feature
 from replicas.engines.simulated import SimulatedEngine
 from routing.contracts.explanation import RouteExplanation
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
-from tests.harness import MODEL, bounded, engine_of
+from tests.harness import MODEL, engine_of
 
 TOKENS = Feature.TOKENS
 ROUND_ROBIN = {"policy": "round_robin"}
@@ -32,28 +32,25 @@ async def explained(client: Client, path: str = CHAT, **fields: Any) -> RouteExp
     return msgspec.json.decode(answer.body, type=RouteExplanation)
 
 
-def test_a_request_goes_only_where_all_that_it_needs_is(store_url: str) -> None:
-    async def main() -> None:
-        engines = engine_with(TOKENS & ~Feature.LOGPROBS), engine_with(TOKENS), engine_with(TOKENS & ~Feature.SEED)
-        async with gateway_of(store_url, *engines, explain=True, routing=ROUND_ROBIN) as client:
-            await client.proven(3)
-            for fields, able in (
-                ({}, {0, 1, 2}),
-                ({"logprobs": True}, {1, 2}),
-                ({"seed": 5}, {0, 1}),
-                ({"logprobs": True, "seed": 5}, {1}),
-            ):
-                told = [await explained(client, **fields) for _ in range(4)]
-                assert {one.replica for one in told} <= {f"pool/{number}" for number in able}
-                excluded = {seen.replica: seen.excluded for seen in told[0].candidates if seen.excluded}
-                assert set(excluded) == {f"pool/{number}" for number in {0, 1, 2} - able}
-            assert excluded == {"pool/0": "cannot do logprobs", "pool/2": "cannot do seed"}
-            for _ in range(6):
-                answer = await client.chat(logprobs=True)
-                assert answer.status == 200
-                assert answer.json["choices"][0]["logprobs"]["content"]
-
-    bounded(main)
+async def test_a_request_goes_only_where_all_that_it_needs_is(store_url: str) -> None:
+    engines = engine_with(TOKENS & ~Feature.LOGPROBS), engine_with(TOKENS), engine_with(TOKENS & ~Feature.SEED)
+    async with gateway_of(store_url, *engines, explain=True, routing=ROUND_ROBIN) as client:
+        await client.proven(3)
+        for fields, able in (
+            ({}, {0, 1, 2}),
+            ({"logprobs": True}, {1, 2}),
+            ({"seed": 5}, {0, 1}),
+            ({"logprobs": True, "seed": 5}, {1}),
+        ):
+            told = [await explained(client, **fields) for _ in range(4)]
+            assert {one.replica for one in told} <= {f"pool/{number}" for number in able}
+            excluded = {seen.replica: seen.excluded for seen in told[0].candidates if seen.excluded}
+            assert set(excluded) == {f"pool/{number}" for number in {0, 1, 2} - able}
+        assert excluded == {"pool/0": "cannot do logprobs", "pool/2": "cannot do seed"}
+        for _ in range(6):
+            answer = await client.chat(logprobs=True)
+            assert answer.status == 200
+            assert answer.json["choices"][0]["logprobs"]["content"]
 
 
 @pytest.mark.parametrize(
@@ -76,52 +73,45 @@ def test_a_request_goes_only_where_all_that_it_needs_is(store_url: str) -> None:
         (COMPLETIONS, Feature.GUIDED, {"guided_regex": "a+"}, "guided_regex"),
     ],
 )
-def test_what_no_replica_can_is_refused_by_name(
+async def test_what_no_replica_can_is_refused_by_name(
     store_url: str, path: str, feature: Feature, fields: dict[str, Any], param: str
 ) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_with(TOKENS & ~feature)) as client:
-            await client.proven(1)
-            refused = await (client.chat if path == CHAT else client.complete)(**fields)
-            assert (refused.status, refused.error["code"]) == (400, "unsupported_parameter")
-            assert refused.error["param"] == param
-            assert f"'{param}' cannot be honoured by this model's engines" in refused.error["message"]
-            assert (await client.chat()).status == 200
-
-    bounded(main)
+    async with gateway_of(store_url, engine_with(TOKENS & ~feature)) as client:
+        await client.proven(1)
+        refused = await (client.chat if path == CHAT else client.complete)(**fields)
+        assert (refused.status, refused.error["code"]) == (400, "unsupported_parameter")
+        assert refused.error["param"] == param
+        assert f"'{param}' cannot be honoured by this model's engines" in refused.error["message"]
+        assert (await client.chat()).status == 200
 
 
-def test_what_only_no_single_replica_can_is_refused_as_a_combination(store_url: str) -> None:
-    async def main() -> None:
-        engines = engine_with(TOKENS & ~Feature.LOGPROBS), engine_with(TOKENS & ~Feature.SEED)
-        async with gateway_of(store_url, *engines) as client:
-            await client.proven(2)
-            refused = await client.chat(logprobs=True, seed=1, top_k=4)
-            assert (refused.status, refused.error["param"]) == (400, "logprobs")
-            assert refused.error["message"] == (
-                "'logprobs' and 'seed' cannot be honoured together by this model's engines: "
-                "none of them has logprobs and seed."
-            )
-
-    bounded(main)
+async def test_what_only_no_single_replica_can_is_refused_as_a_combination(store_url: str) -> None:
+    engines = engine_with(TOKENS & ~Feature.LOGPROBS), engine_with(TOKENS & ~Feature.SEED)
+    async with gateway_of(store_url, *engines) as client:
+        await client.proven(2)
+        refused = await client.chat(logprobs=True, seed=1, top_k=4)
+        assert (refused.status, refused.error["param"]) == (400, "logprobs")
+        assert refused.error["message"] == (
+            "'logprobs' and 'seed' cannot be honoured together by this model's engines: "
+            "none of them has logprobs and seed."
+        )
 
 
-def test_what_a_replica_could_do_that_is_not_ready_is_503(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_replica_could_do_that_is_not_ready_is_503(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.2)
     monkeypatch.setattr("gateway.server.gateway.STRAGGLER_SECONDS", 0.05)
 
-    async def main() -> None:
-        away = ["unix:///tmp/penstock-nobody.sock"]
-        poor = engine_with(TOKENS & ~Feature.LOGPROBS)
-        async with gateway_of(store_url, poor, addresses=away) as client:
-            await client.proven(1)
-            assert (await client.chat()).status == 200
-            answer = await client.chat(logprobs=True)
-            assert (answer.status, answer.error["code"]) == (503, "replica_unavailable")
-            # No simulated replica could ever do this one.
-            assert (await client.chat(web_search_options={})).status == 400
-
-    bounded(main)
+    away = ["unix:///tmp/penstock-nobody.sock"]
+    poor = engine_with(TOKENS & ~Feature.LOGPROBS)
+    async with gateway_of(store_url, poor, addresses=away) as client:
+        await client.proven(1)
+        assert (await client.chat()).status == 200
+        answer = await client.chat(logprobs=True)
+        assert (answer.status, answer.error["code"]) == (503, "replica_unavailable")
+        # No simulated replica could ever do this one.
+        assert (await client.chat(web_search_options={})).status == 400
 
 
 @pytest.mark.parametrize(
@@ -146,57 +136,48 @@ def test_what_a_replica_could_do_that_is_not_ready_is_503(store_url: str, monkey
         ),
     ],
 )
-def test_what_only_an_upstream_of_the_api_can_is_refused_without_one(
+async def test_what_only_an_upstream_of_the_api_can_is_refused_without_one(
     store_url: str, fields: dict[str, Any], param: str
 ) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client:
-            await client.proven(1)
-            refused = await client.chat(**fields)
-            assert (refused.status, refused.error["param"]) == (400, param)
-            assert refused.error["code"] == "unsupported_parameter"
-            assert "supported" in refused.error["message"]
-            # Bad input is bad input, whatever else is in the body.
-            assert (await client.chat(**fields, n=0)).error["param"] == "n"
-
-    bounded(main)
+    async with gateway_of(store_url, engine_of()) as client:
+        await client.proven(1)
+        refused = await client.chat(**fields)
+        assert (refused.status, refused.error["param"]) == (400, param)
+        assert refused.error["code"] == "unsupported_parameter"
+        assert "supported" in refused.error["message"]
+        # Bad input is bad input, whatever else is in the body.
+        assert (await client.chat(**fields, n=0)).error["param"] == "n"
 
 
-def test_it_goes_to_the_replica_that_speaks_the_api(store_url: str) -> None:
-    async def main() -> None:
-        whole = engine_with(TOKENS | Feature.WHOLE_API | Feature.GUIDED)
-        async with gateway_of(store_url, engine_of(), whole, explain=True, routing=ROUND_ROBIN) as client:
-            await client.proven(2)
-            image = [
-                {
-                    "role": "user",
-                    "content": [{"type": "image_url", "image_url": {"url": "https://example.com/" + "x" * 400}}],
-                }
-            ]
-            for fields in (
-                {"tools": [CUSTOM]},
-                {"messages": image},
-                {"response_format": {"type": "json_object"}},
-                {"response_format": {"type": "json_object"}, "tools": [CUSTOM]},
-                {"reasoning_effort": "low", "logprobs": True},
-            ):
-                for _ in range(2):
-                    told = await explained(client, **fields)
-                    assert told.replica == "pool/1"
-            assert (await explained(client, messages=image)).prompt_tokens > 100
-            several = await explained(client, COMPLETIONS, prompt=["a", "b"], echo=True, logprobs=1)
-            assert several.replica == "pool/1"
-
-    bounded(main)
-
-
-def test_one_error_of_many_requests_holds_no_frames(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client:
-            await client.proven(1)
-            refusals: list[Answer] = [await client.chat(web_search_options={}) for _ in range(3)]
-            assert {one.error["message"] for one in refusals} == {
-                "Unsupported parameter: 'web_search_options' is not supported here."
+async def test_it_goes_to_the_replica_that_speaks_the_api(store_url: str) -> None:
+    whole = engine_with(TOKENS | Feature.WHOLE_API | Feature.GUIDED)
+    async with gateway_of(store_url, engine_of(), whole, explain=True, routing=ROUND_ROBIN) as client:
+        await client.proven(2)
+        image = [
+            {
+                "role": "user",
+                "content": [{"type": "image_url", "image_url": {"url": "https://example.com/" + "x" * 400}}],
             }
+        ]
+        for fields in (
+            {"tools": [CUSTOM]},
+            {"messages": image},
+            {"response_format": {"type": "json_object"}},
+            {"response_format": {"type": "json_object"}, "tools": [CUSTOM]},
+            {"reasoning_effort": "low", "logprobs": True},
+        ):
+            for _ in range(2):
+                told = await explained(client, **fields)
+                assert told.replica == "pool/1"
+        assert (await explained(client, messages=image)).prompt_tokens > 100
+        several = await explained(client, COMPLETIONS, prompt=["a", "b"], echo=True, logprobs=1)
+        assert several.replica == "pool/1"
 
-    bounded(main)
+
+async def test_one_error_of_many_requests_holds_no_frames(store_url: str) -> None:
+    async with gateway_of(store_url, engine_of()) as client:
+        await client.proven(1)
+        refusals: list[Answer] = [await client.chat(web_search_options={}) for _ in range(3)]
+        assert {one.error["message"] for one in refusals} == {
+            "Unsupported parameter: 'web_search_options' is not supported here."
+        }

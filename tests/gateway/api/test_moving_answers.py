@@ -9,7 +9,8 @@ import pytest
 from protos.errors import PenstockError, ReplicaDraining, ReplicaUnavailable
 from tests.asgi import CHAT, HELLO, Answer, Call, Client, gateway_of
 from tests.gateway.api.answers import shown
-from tests.harness import MODEL, bounded, engine_of, readable_corpus, until
+from tests.harness import MODEL, engine_of, readable_corpus
+from tests.loops import until
 
 LOST, DRAINED = ReplicaUnavailable("lost"), ReplicaDraining("drained")
 
@@ -59,22 +60,19 @@ async def interrupted(client: Client, fields: dict[str, Any], *errors: PenstockE
     ],
     ids=str,
 )
-def test_the_client_sees_one_unbroken_answer(
+async def test_the_client_sees_one_unbroken_answer(
     store_url: str, fields: dict[str, Any], errors: tuple[PenstockError, ...]
 ) -> None:
     # Of an answer that is not streamed nothing may be known for long, and its third attempt is the last.
     some = errors if "stream" in fields else errors[:2]
 
-    async def main() -> None:
-        async with gateway_of(store_url, *engines(1)) as client:
-            expected = await client.chat(max_tokens=90, seed=11, **fields)
-        async with gateway_of(store_url, *engines(4)) as client:
-            await client.proven(4)
-            answer = await interrupted(client, fields, *some)
-            assert answer.status == 200
-            assert shown(answer) == shown(expected)
-            fleet, model = client.gateway.models[MODEL].fleet, client.gateway.models[MODEL]
-            await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
-            assert not model.admission_queue._promised
-
-    bounded(main)
+    async with gateway_of(store_url, *engines(1)) as client:
+        expected = await client.chat(max_tokens=90, seed=11, **fields)
+    async with gateway_of(store_url, *engines(4)) as client:
+        await client.proven(4)
+        answer = await interrupted(client, fields, *some)
+        assert answer.status == 200
+        assert shown(answer) == shown(expected)
+        fleet, model = client.gateway.models[MODEL].fleet, client.gateway.models[MODEL]
+        await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
+        assert not model.admission_queue._promised

@@ -12,7 +12,6 @@ from tests.asgi import gateway_of
 from tests.gateway.api.answers import shown
 from tests.gateway.api.test_filters import says, user
 from tests.gateway.guards.tiny_model import write_model
-from tests.harness import bounded
 
 
 @pytest.fixture(scope="module")
@@ -31,29 +30,23 @@ def rules(folder: Path, direction: str, *, fail_open: bool = False, **fields: An
 
 @pytest.mark.parametrize("parallel", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_prompt_is_refused_or_goes_on(store_url: str, folder: Path, parallel: bool, stream: bool) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, says("Fine. "), safety=rules(folder, "input", parallel=parallel)) as client:
-            answer = await client.chat(messages=user("hello attack"), stream=stream)
-            assert (answer.status, answer.error["code"]) == (400, "content_filter")
-            assert answer.error["message"] == "The prompt was refused by the content filter 'guard' (injection)."
-            assert answer.error["param"] == "messages[1].content"
-            fine = await client.chat(messages=user("hello world"), stream=stream, max_tokens=2, seed=1)
-            assert fine.status == 200
-            assert shown(fine)[0]["text"]
-
-    bounded(main)
+async def test_a_prompt_is_refused_or_goes_on(store_url: str, folder: Path, parallel: bool, stream: bool) -> None:
+    async with gateway_of(store_url, says("Fine. "), safety=rules(folder, "input", parallel=parallel)) as client:
+        answer = await client.chat(messages=user("hello attack"), stream=stream)
+        assert (answer.status, answer.error["code"]) == (400, "content_filter")
+        assert answer.error["message"] == "The prompt was refused by the content filter 'guard' (injection)."
+        assert answer.error["param"] == "messages[1].content"
+        fine = await client.chat(messages=user("hello world"), stream=stream, max_tokens=2, seed=1)
+        assert fine.status == 200
+        assert shown(fine)[0]["text"]
 
 
-def test_an_answer_is_judged_in_windows(store_url: str, folder: Path) -> None:
-    async def main() -> None:
-        safety = rules(folder, "output", window_characters=16)
-        async with gateway_of(store_url, says("hello world hello world hello attack. "), safety=safety) as client:
-            answer = shown(await client.chat(stream=True, max_tokens=40, seed=1))[0]
-            assert answer["end"] == "content_filter"
-            assert "attack" not in answer["text"]
-
-    bounded(main)
+async def test_an_answer_is_judged_in_windows(store_url: str, folder: Path) -> None:
+    safety = rules(folder, "output", window_characters=16)
+    async with gateway_of(store_url, says("hello world hello world hello attack. "), safety=safety) as client:
+        answer = shown(await client.chat(stream=True, max_tokens=40, seed=1))[0]
+        assert answer["end"] == "content_filter"
+        assert "attack" not in answer["text"]
 
 
 @pytest.fixture
@@ -77,17 +70,14 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("fail_open", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.usefixtures("hanging")
-def test_a_verdict_that_does_not_come(
+async def test_a_verdict_that_does_not_come(
     store_url: str, folder: Path, fail_open: bool, stream: bool, parallel: bool
 ) -> None:
-    async def main() -> None:
-        safety = rules(folder, "input", fail_open=fail_open, timeout_seconds=0.05, parallel=parallel)
-        async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
-            answer = await client.chat(messages=user("hello attack"), stream=stream, max_tokens=2, seed=1)
-            if fail_open:
-                assert answer.status == 200
-                assert shown(answer)[0]["text"]
-            else:
-                assert (answer.status, answer.error["code"]) == (503, "filter_failed")
-
-    bounded(main)
+    safety = rules(folder, "input", fail_open=fail_open, timeout_seconds=0.05, parallel=parallel)
+    async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
+        answer = await client.chat(messages=user("hello attack"), stream=stream, max_tokens=2, seed=1)
+        if fail_open:
+            assert answer.status == 200
+            assert shown(answer)[0]["text"]
+        else:
+            assert (answer.status, answer.error["code"]) == (503, "filter_failed")

@@ -10,7 +10,8 @@ import pytest
 from routing.transports.triton.settings import Kind
 from tests.asgi import Client, gateway_of
 from tests.fake_triton import FakeTriton
-from tests.harness import MODEL, bounded, engine_of, readable_corpus, tekken, until
+from tests.harness import MODEL, engine_of, readable_corpus, tekken
+from tests.loops import until
 
 GREEDY = {"temperature": 0, "seed": 3}
 
@@ -37,67 +38,55 @@ def triton(kind: Kind) -> FakeTriton:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_chats_are_answered_whole_and_streamed(store_url: str, kind: Kind) -> None:
-    async def main() -> None:
-        fake = triton(kind)
-        async with client_of(store_url, fake) as client:
-            whole = await client.chat(**GREEDY)
-            assert whole.status == 200, whole.body
-            text = whole.json["choices"][0]["message"]["content"]
-            assert text
-            streamed = await client.chat(**GREEDY, stream=True)
-            assert streamed.events[-1] == "[DONE]"
-            deltas = [event["choices"][0]["delta"] for event in streamed.events[:-1]]
-            assert "".join(delta.get("content") or "" for delta in deltas) == text
-        if kind is Kind.ENGINE:
-            (end,) = tekken().tokenizer.eos_ids
-            assert fake.asked[-1].values["end_id"] == [end]
-        else:
-            assert fake.asked[-1].values["text_input"] == [b"[INST]Hello![/INST]"]
-
-    bounded(main)
+async def test_chats_are_answered_whole_and_streamed(store_url: str, kind: Kind) -> None:
+    fake = triton(kind)
+    async with client_of(store_url, fake) as client:
+        whole = await client.chat(**GREEDY)
+        assert whole.status == 200, whole.body
+        text = whole.json["choices"][0]["message"]["content"]
+        assert text
+        streamed = await client.chat(**GREEDY, stream=True)
+        assert streamed.events[-1] == "[DONE]"
+        deltas = [event["choices"][0]["delta"] for event in streamed.events[:-1]]
+        assert "".join(delta.get("content") or "" for delta in deltas) == text
+    if kind is Kind.ENGINE:
+        (end,) = tekken().tokenizer.eos_ids
+        assert fake.asked[-1].values["end_id"] == [end]
+    else:
+        assert fake.asked[-1].values["text_input"] == [b"[INST]Hello![/INST]"]
 
 
-def test_what_no_replica_can_do_is_refused_by_its_name(store_url: str) -> None:
-    async def main() -> None:
-        async with client_of(store_url, triton(Kind.ENSEMBLE)) as client:
-            for path, fields, said in (
-                ("chat", {"n": 2}, "several answers"),
-                ("chat", {"logprobs": True}, "logprobs"),
-                ("complete", {"prompt": [1, 2]}, "prompts of token ids"),
-            ):
-                answer = await getattr(client, path)(**fields)
-                assert answer.status == 400
-                assert said in answer.error["message"]
-
-    bounded(main)
+async def test_what_no_replica_can_do_is_refused_by_its_name(store_url: str) -> None:
+    async with client_of(store_url, triton(Kind.ENSEMBLE)) as client:
+        for path, fields, said in (
+            ("chat", {"n": 2}, "several answers"),
+            ("chat", {"logprobs": True}, "logprobs"),
+            ("complete", {"prompt": [1, 2]}, "prompts of token ids"),
+        ):
+            answer = await getattr(client, path)(**fields)
+            assert answer.status == 400
+            assert said in answer.error["message"]
 
 
-def test_an_answer_that_is_cut_off_goes_on_where_token_ids_are_taken(store_url: str) -> None:
-    async def main() -> None:
-        text, ids = triton(Kind.BLS), triton(Kind.ENGINE)
-        async with client_of(store_url, text, ids) as client:
-            text.breaks_after = 4
-            # Several at once: neither replica gets them all.
-            answers = await asyncio.gather(*(client.chat(stream=True, max_tokens=30) for _ in range(8)))
-            for answer in answers:
-                assert answer.status == 200
-                assert answer.events[-1] == "[DONE]", answer.events[-1]
-            assert any(len(asked.values["input_ids"]) > 6 for asked in ids.asked)
-
-    bounded(main)
+async def test_an_answer_that_is_cut_off_goes_on_where_token_ids_are_taken(store_url: str) -> None:
+    text, ids = triton(Kind.BLS), triton(Kind.ENGINE)
+    async with client_of(store_url, text, ids) as client:
+        text.breaks_after = 4
+        # Several at once: neither replica gets them all.
+        answers = await asyncio.gather(*(client.chat(stream=True, max_tokens=30) for _ in range(8)))
+        for answer in answers:
+            assert answer.status == 200
+            assert answer.events[-1] == "[DONE]", answer.events[-1]
+        assert any(len(asked.values["input_ids"]) > 6 for asked in ids.asked)
 
 
-def test_a_prompt_that_is_too_long_for_the_engine_is_the_clients_error(store_url: str) -> None:
-    async def main() -> None:
-        fake = triton(Kind.ENGINE)
-        async with client_of(store_url, fake) as client:
-            fake.refuses = "Prompt length (9) exceeds maximum input length (8)."
-            answer = await client.chat()
-            assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
-            fake.refuses = "CUDA error at /opt/secret"
-            answer = await client.chat()
-            assert (answer.status, answer.error["code"]) == (502, "replica_failed")
-            assert "secret" not in answer.error["message"]
-
-    bounded(main)
+async def test_a_prompt_that_is_too_long_for_the_engine_is_the_clients_error(store_url: str) -> None:
+    fake = triton(Kind.ENGINE)
+    async with client_of(store_url, fake) as client:
+        fake.refuses = "Prompt length (9) exceeds maximum input length (8)."
+        answer = await client.chat()
+        assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+        fake.refuses = "CUDA error at /opt/secret"
+        answer = await client.chat()
+        assert (answer.status, answer.error["code"]) == (502, "replica_failed")
+        assert "secret" not in answer.error["message"]

@@ -13,7 +13,7 @@ from gateway.store.embedded import EmbeddedStore
 from gateway.store.store import Store
 from protos.types import Role, Shape
 from tests.fakes import info_of
-from tests.harness import bounded, until
+from tests.loops import until
 
 
 def options(*given: str, tls: bool = False) -> argparse.Namespace:
@@ -69,42 +69,39 @@ def test_an_address_that_nothing_can_listen_on(given: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("kind", ["plain", "env", "file"])
-def test_a_replica_is_registered_until_it_stops(
+async def test_a_replica_is_registered_until_it_stops(
     kind: str, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORE_URL", store_url)
     (tmp_path / "url").write_text(f"{store_url}\n")
     named = {"plain": store_url, "env": "env:STORE_URL", "file": f"file:{tmp_path / 'url'}"}[kind]
 
-    async def main() -> None:
-        arguments = options(*HERE, "--listen", "unix:/run/r.sock", "--register", named, tls=kind == "env")
-        check_registration(arguments)
-        stop, store = asyncio.Event(), Store(store_url, timeout=10.0)
-        first, second = info_of(shape=Shape(tp=2)), info_of(role=Role.DECODE)
-        registrar = Registrar(arguments, [first, second], ["127.0.0.1:4711", "unix:/run/r.sock"])
-        task = asyncio.create_task(registrar.run(stop))
-        found: list[Registration] = []
-        while len(found) < 2:
-            found = await registered(store)
-        scheme = "grpcs" if kind == "env" else "grpc"
-        assert [(one.address, one.role, one.pool) for one in found] == [
-            (f"{scheme}://127.0.0.1:4711", Role.BOTH, "p"),
-            ("unix:/run/r.sock", Role.DECODE, "p"),
-        ]
-        stop.set()
-        await task
-        assert await registered(store) == []
-        await store.aclose()
-
-    bounded(main)
+    arguments = options(*HERE, "--listen", "unix:/run/r.sock", "--register", named, tls=kind == "env")
+    check_registration(arguments)
+    stop, store = asyncio.Event(), Store(store_url, timeout=10.0)
+    first, second = info_of(shape=Shape(tp=2)), info_of(role=Role.DECODE)
+    registrar = Registrar(arguments, [first, second], ["127.0.0.1:4711", "unix:/run/r.sock"])
+    task = asyncio.create_task(registrar.run(stop))
+    found: list[Registration] = []
+    while len(found) < 2:
+        found = await registered(store)
+    scheme = "grpcs" if kind == "env" else "grpc"
+    assert [(one.address, one.role, one.pool) for one in found] == [
+        (f"{scheme}://127.0.0.1:4711", Role.BOTH, "p"),
+        ("unix:/run/r.sock", Role.DECODE, "p"),
+    ]
+    stop.set()
+    await task
+    assert await registered(store) == []
+    await store.aclose()
 
 
-def test_an_outage_of_the_store_is_waited_for(
+async def test_an_outage_of_the_store_is_waited_for(
     own_store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(replica_registration, "HEARTBEAT_SECONDS", 0.02)
 
-    async def main() -> None:
+    with caplog.at_level(logging.INFO):
         arguments = options(*HERE, "--register", own_store.url, "--advertise", "grpc://10.0.0.1:9")
         stop = asyncio.Event()
         task = asyncio.create_task(Registrar(arguments, [info_of()], ["127.0.0.1:1"]).run(stop))
@@ -122,23 +119,17 @@ def test_an_outage_of_the_store_is_waited_for(
         await task
         assert "cannot deregister" in caplog.text
 
-    with caplog.at_level(logging.INFO):
-        bounded(main)
 
-
-def test_two_of_one_address_are_noticed(
+async def test_two_of_one_address_are_noticed(
     store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(replica_registration, "HEARTBEAT_SECONDS", 0.02)
 
-    async def main() -> None:
-        stop = asyncio.Event()
-        arguments = options(*HERE, "--register", store_url)
-        runs = [Registrar(arguments, [info_of()], ["127.0.0.1:1"]).run(stop) for _ in range(2)]
-        tasks = [asyncio.create_task(run) for run in runs]
-        await until(lambda: "another replica that began later" in caplog.text)
-        stop.set()
-        await asyncio.gather(*tasks)
-
-    bounded(main)
+    stop = asyncio.Event()
+    arguments = options(*HERE, "--register", store_url)
+    runs = [Registrar(arguments, [info_of()], ["127.0.0.1:1"]).run(stop) for _ in range(2)]
+    tasks = [asyncio.create_task(run) for run in runs]
+    await until(lambda: "another replica that began later" in caplog.text)
+    stop.set()
+    await asyncio.gather(*tasks)
     assert sum(record.levelname == "ERROR" for record in caplog.records) == 1

@@ -8,7 +8,7 @@ import pytest
 from gateway.cli.main import main
 from routing.health.replica_status import State
 from tests.gateway.fleets.world import MODELS, FakeFleet, status, world_at
-from tests.harness import bounded
+from tests.loops import bounded
 
 STUCK = status(
     "narrow/0",

@@ -10,116 +10,95 @@ from gateway.fleets.reports import report
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from tests.gateway.fleets.world import FakeFleet, status, world_at
-from tests.harness import bounded, until
+from tests.loops import until
 
 SPOIL = Script("redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return 1")
 
 
-def test_a_worker_drains_what_operators_want_drained(any_store_url: str) -> None:
-    async def main() -> None:
-        async with world_at(any_store_url) as world:
-            registry = ReplicaRegistry(world.store, world.config)
-            fleets = {"m": FakeFleet(), "org/m2": FakeFleet()}
-            worker = world.worker("w", fleets, now=1000.0)
-            await registry.drain("m", "narrow", 30.0, "a")
-            await registry.drain("m", "narrow/1", 5.0, "a")
-            await worker.exchange()
-            assert fleets["m"].drained.keys() == {"narrow/0", "narrow/1"}
-            assert 1028.0 < fleets["m"].drained["narrow/0"] <= 1030.0
-            assert 1003.0 < fleets["m"].drained["narrow/1"] <= 1005.0
-            assert fleets["org/m2"].drained == {}
-            await registry.resume("m", "narrow", "a")
-            await worker.exchange()
-            assert fleets["m"].drained == {}
-
-    bounded(main)
+async def test_a_worker_drains_what_operators_want_drained(any_store_url: str) -> None:
+    async with world_at(any_store_url) as world:
+        registry = ReplicaRegistry(world.store, world.config)
+        fleets = {"m": FakeFleet(), "org/m2": FakeFleet()}
+        worker = world.worker("w", fleets, now=1000.0)
+        await registry.drain("m", "narrow", 30.0, "a")
+        await registry.drain("m", "narrow/1", 5.0, "a")
+        await worker.exchange()
+        assert fleets["m"].drained.keys() == {"narrow/0", "narrow/1"}
+        assert 1028.0 < fleets["m"].drained["narrow/0"] <= 1030.0
+        assert 1003.0 < fleets["m"].drained["narrow/1"] <= 1005.0
+        assert fleets["org/m2"].drained == {}
+        await registry.resume("m", "narrow", "a")
+        await worker.exchange()
+        assert fleets["m"].drained == {}
 
 
-def test_a_worker_that_is_gone_is_not_heard_of_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            registry = ReplicaRegistry(world.store, world.config)
-            for name in ("a", "b"):
-                await world.worker(name, {"m": FakeFleet(status("wide/0"))}).exchange()
-            assert (await registry.replicas("m"))[0].workers == 2
-            monkeypatch.setattr(reports, "REPORT_SECONDS", 0.2)
+async def test_a_worker_that_is_gone_is_not_heard_of_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world_at(store_url) as world:
+        registry = ReplicaRegistry(world.store, world.config)
+        for name in ("a", "b"):
+            await world.worker(name, {"m": FakeFleet(status("wide/0"))}).exchange()
+        assert (await registry.replicas("m"))[0].workers == 2
+        monkeypatch.setattr(reports, "REPORT_SECONDS", 0.2)
 
-            async def forgotten() -> None:
-                while (await registry.replicas("m"))[0].workers:
-                    pass
+        async def forgotten() -> None:
+            while (await registry.replicas("m"))[0].workers:
+                pass
 
-            await asyncio.wait_for(forgotten(), 5)
-
-    bounded(main)
+        await asyncio.wait_for(forgotten(), 5)
 
 
-def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            await report(world.store, "w", {"m": [status("wide/0")]})
-            for number, raw in enumerate(
-                (b"\x00", b"\x81\xa1\xff\x90", b"\x81\xa1a\x91\x81\xa1x" + b"\x91" * 100_000 + b"\xc0")
-            ):
-                await world.store.run(SPOIL, [reports._KEYS[1]], [f"other{number}", raw])
-            assert len(await reports.reports(world.store)) == 1
-
-    bounded(main)
+async def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
+    async with world_at(store_url) as world:
+        await report(world.store, "w", {"m": [status("wide/0")]})
+        for number, raw in enumerate(
+            (b"\x00", b"\x81\xa1\xff\x90", b"\x81\xa1a\x91\x81\xa1x" + b"\x91" * 100_000 + b"\xc0")
+        ):
+            await world.store.run(SPOIL, [reports._KEYS[1]], [f"other{number}", raw])
+        assert len(await reports.reports(world.store)) == 1
 
 
-def test_without_the_store_what_is_drained_stays_drained(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_without_the_store_what_is_drained_stays_drained(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         async with world_at("redis://127.0.0.1:1/0") as world:
             fleet = FakeFleet()
             worker = world.worker("w", {"m": fleet})
             await worker.exchange()
             await worker.exchange()
             assert fleet.times == 0
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
     assert len(caplog.records) == 1
 
 
-def test_a_drained_replica_that_comes_back_without_the_store_is_drained(own_store: EmbeddedStore) -> None:
-    async def main() -> None:
-        async with world_at(own_store.url) as world:
-            fleet = FakeFleet()
-            worker = world.worker("w", {"m": fleet})
-            await ReplicaRegistry(world.store, world.config).drain("m", "narrow/0", 5.0, "a")
-            await worker.exchange()
-            own_store.stop()
-            fleet.drained = {}
-            await worker.exchange()
-            assert fleet.drained.keys() == {"narrow/0"}
-
-    bounded(main)
+async def test_a_drained_replica_that_comes_back_without_the_store_is_drained(own_store: EmbeddedStore) -> None:
+    async with world_at(own_store.url) as world:
+        fleet = FakeFleet()
+        worker = world.worker("w", {"m": fleet})
+        await ReplicaRegistry(world.store, world.config).drain("m", "narrow/0", 5.0, "a")
+        await worker.exchange()
+        own_store.stop()
+        fleet.drained = {}
+        await worker.exchange()
+        assert fleet.drained.keys() == {"narrow/0"}
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"model":"\xff"}'])
-def test_a_record_that_cannot_be_read_changes_nothing(
+async def test_a_record_that_cannot_be_read_changes_nothing(
     raw: bytes, store_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with world_at(store_url) as world:
             await world.store.run(SPOIL, ["penstock:{keys}:drains"], ["m wide", raw])
             fleet = FakeFleet()
             await world.worker("w", {"m": fleet}).exchange()
             assert fleet.times == 0
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
     assert len(caplog.records) == 1
 
 
-def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "SYNC_SECONDS", 0.001)
 
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            fleet = FakeFleet()
-            task = asyncio.create_task(world.worker("w", {"m": fleet}).run())
-            await until(lambda: fleet.times > 3)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    bounded(main)
+    async with world_at(store_url) as world:
+        fleet = FakeFleet()
+        task = asyncio.create_task(world.worker("w", {"m": fleet}).run())
+        await until(lambda: fleet.times > 3)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -26,7 +26,8 @@ from protos.errors import (
 from protos.types import Failure
 from tests.fakes import RefusesWith, SilentEngine
 from tests.gateway.inference.counted import Bench, Limits, Queue, bench_of
-from tests.harness import engine_of, until
+from tests.harness import engine_of
+from tests.loops import until
 from tests.models import request_of
 
 PROMPT = [5] * 40

@@ -23,7 +23,8 @@ from replicas.engines.answer_lengths import Corpus
 from tests.asgi import CHAT, COMPLETIONS, Client, gateway_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
 from tests.gateway.admin import bench
-from tests.harness import MODEL, bounded, engine_of, serving, tekken, until
+from tests.harness import MODEL, engine_of, serving, tekken
+from tests.loops import until
 from tests.upstreams import ANSWER, END, EVENT, LAST, STREAM, Caller, Heard, chunk, plain, streamed, upstream
 
 MARK = "swordfish-7731"
@@ -150,37 +151,31 @@ RAW = [
 ]
 
 
-def test_requests_that_are_answered(store_url: str, log: Log) -> None:
-    async def main() -> None:
-        async with quiet(log, store_url, engine_of(corpus=SAYS_IT), explain=True) as client:
-            assert all(MARK.encode() in body.replace(b"\\", b"") for body in (await answers(client, max_tokens=40))[:2])
-            headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-penstock-explain", b"1")]
-            for asked in (b"1", b"dry-run", MARK.encode()):
-                headers[1] = (b"x-penstock-explain", asked)
-                await client.request("POST", CHAT, {"model": MODEL, "messages": ASKED, "max_tokens": 9}, headers)
-        assert any("route" in line for line in log.lines)
-
-    bounded(main)
+async def test_requests_that_are_answered(store_url: str, log: Log) -> None:
+    async with quiet(log, store_url, engine_of(corpus=SAYS_IT), explain=True) as client:
+        assert all(MARK.encode() in body.replace(b"\\", b"") for body in (await answers(client, max_tokens=40))[:2])
+        headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-penstock-explain", b"1")]
+        for asked in (b"1", b"dry-run", MARK.encode()):
+            headers[1] = (b"x-penstock-explain", asked)
+            await client.request("POST", CHAT, {"model": MODEL, "messages": ASKED, "max_tokens": 9}, headers)
+    assert any("route" in line for line in log.lines)
 
 
-def test_requests_that_are_refused(store_url: str, log: Log) -> None:
-    async def main() -> None:
-        async with quiet(log, store_url, engine_of(), max_body_bytes=100_000) as client:
-            for fields in BODIES:
-                answer = await client.request("POST", CHAT, {"model": MODEL, **fields})
-                assert 400 <= answer.status < 500, (fields, answer.body)
-            for raw in RAW:
-                assert (await client.request("POST", CHAT, raw)).status == 400
-            assert (await client.chat(model=MARK)).status == 404
-            assert (await client.request("POST", f"/v1/{MARK}", b"")).status == 404
-            assert (await client.request("POST", CHAT, MARK.encode() * 10_000)).status == 413
-            assert (await client.request("POST", CHAT, b"", [(b"authorization", MARK.encode())])).status == 401
-            await client.chat()
-
-    bounded(main)
+async def test_requests_that_are_refused(store_url: str, log: Log) -> None:
+    async with quiet(log, store_url, engine_of(), max_body_bytes=100_000) as client:
+        for fields in BODIES:
+            answer = await client.request("POST", CHAT, {"model": MODEL, **fields})
+            assert 400 <= answer.status < 500, (fields, answer.body)
+        for raw in RAW:
+            assert (await client.request("POST", CHAT, raw)).status == 400
+        assert (await client.chat(model=MARK)).status == 404
+        assert (await client.request("POST", f"/v1/{MARK}", b"")).status == 404
+        assert (await client.request("POST", CHAT, MARK.encode() * 10_000)).status == 413
+        assert (await client.request("POST", CHAT, b"", [(b"authorization", MARK.encode())])).status == 401
+        await client.chat()
 
 
-def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: object) -> Any:
         try:
             raise KeyError(f"what is {given}? {MARK}")
@@ -193,50 +188,41 @@ def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPat
         except KeyError as error:
             raise RuntimeError(f"{MARK} is no text") from error
 
-    async def main() -> None:
-        async with quiet(log, store_url, engine_of(corpus=SAYS_IT)) as client:
-            with monkeypatch.context() as patch:
-                patch.setattr(gateway.inference.prepare, "encode_prompt", fails)
-                told = await answers(client)
-            with monkeypatch.context() as patch:
-                patch.setattr(gateway.text.sequence_text.SequenceText, "feed", feeds)
-                told += await answers(client)
-            assert all(b"The gateway failed on this request" in body and MARK.encode() not in body for body in told)
-            await client.chat()
-        # What kind of error it was and where, and not more.
-        written = "\n".join(log.lines)
-        assert all(part in written for part in ("ValueError", "RuntimeError", "KeyError", "test_quiet.py"))
-
-    bounded(main)
+    async with quiet(log, store_url, engine_of(corpus=SAYS_IT)) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(gateway.inference.prepare, "encode_prompt", fails)
+            told = await answers(client)
+        with monkeypatch.context() as patch:
+            patch.setattr(gateway.text.sequence_text.SequenceText, "feed", feeds)
+            told += await answers(client)
+        assert all(b"The gateway failed on this request" in body and MARK.encode() not in body for body in told)
+        await client.chat()
+    # What kind of error it was and where, and not more.
+    written = "\n".join(log.lines)
+    assert all(part in written for part in ("ValueError", "RuntimeError", "KeyError", "test_quiet.py"))
 
 
-def test_replicas_that_fail(store_url: str, log: Log) -> None:
-    async def main() -> None:
-        dropping = DropsStream(tokens=2)
-        failure = Failure("engine_error", "CUDA error")
-        for engine in (DiesAfter(3), RefusesWith(failure), RefusesWith(Failure("unsupported_parameter", "x", "n"))):
-            async with quiet(log, store_url, engine, engine_of(corpus=SAYS_IT)) as client:
-                await answers(client)
-        async with dropping.listening() as address, quiet(log, store_url, addresses=[address]) as client:
-            assert all(b"error" in body for body in await answers(client, timeout=None))
-        assert any("CUDA error" in line for line in log.lines)
-
-    bounded(main, seconds=60)
+async def test_replicas_that_fail(store_url: str, log: Log) -> None:
+    dropping = DropsStream(tokens=2)
+    failure = Failure("engine_error", "CUDA error")
+    for engine in (DiesAfter(3), RefusesWith(failure), RefusesWith(Failure("unsupported_parameter", "x", "n"))):
+        async with quiet(log, store_url, engine, engine_of(corpus=SAYS_IT)) as client:
+            await answers(client)
+    async with dropping.listening() as address, quiet(log, store_url, addresses=[address]) as client:
+        assert all(b"error" in body for body in await answers(client, timeout=None))
+    assert any("CUDA error" in line for line in log.lines)
 
 
-def test_clients_that_leave_or_take_nothing(store_url: str, log: Log) -> None:
-    async def main() -> None:
-        silent = SilentEngine()
-        async with quiet(log, store_url, silent, request_timeout_seconds=1.0) as client:
-            leaving = client.call("POST", CHAT)
-            leaving.put(orjson.dumps({"model": MODEL, "messages": ASKED, "stream": True}))
-            await silent.asked.wait()
-            leaving.incoming.put_nowait({"type": "http.disconnect"})
-            await until(lambda: leaving.task is not None and leaving.task.done())
-            # And one that waits for longer than it may.
-            assert (await client.chat(messages=ASKED)).status == 504
-
-    bounded(main)
+async def test_clients_that_leave_or_take_nothing(store_url: str, log: Log) -> None:
+    silent = SilentEngine()
+    async with quiet(log, store_url, silent, request_timeout_seconds=1.0) as client:
+        leaving = client.call("POST", CHAT)
+        leaving.put(orjson.dumps({"model": MODEL, "messages": ASKED, "stream": True}))
+        await silent.asked.wait()
+        leaving.incoming.put_nowait({"type": "http.disconnect"})
+        await until(lambda: leaving.task is not None and leaving.task.done())
+        # And one that waits for longer than it may.
+        assert (await client.chat(messages=ASKED)).status == 504
 
 
 def breaking(*parts: bytes) -> Any:
@@ -276,30 +262,24 @@ UPSTREAMS: Sequence[Any] = (
 
 
 @pytest.mark.parametrize("falls_back", [False, True])
-def test_upstreams_that_repeat_what_they_were_asked(store_url: str, log: Log, falls_back: bool) -> None:
-    async def main() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            found = [await stack.enter_async_context(upstream()) for _ in UPSTREAMS]
-            fields: dict[str, Any] = {"fallbacks": {"models": [f"{HOSTED}0"]}} if falls_back else {}
-            models = [hosted(one.url, f"{HOSTED}{at}", **(fields if at else {})) for at, one in enumerate(found)]
-            client = await stack.enter_async_context(quiet(log, store_url, more_models=models))
-            for one, behaves in zip(found, UPSTREAMS, strict=True):
-                one.behaves = behaves
-            for model in models:
-                for path, asked in ((CHAT, {"messages": ASKED}), (COMPLETIONS, {"prompt": MARK})):
-                    for stream in (False, True):
-                        await client.request("POST", path, {"model": model["name"], "stream": stream, **asked})
-            assert all(one.heard for one in found)
-        assert sum("status 500" in line for line in log.lines) >= 4
-
-    bounded(main, seconds=60)
+async def test_upstreams_that_repeat_what_they_were_asked(store_url: str, log: Log, falls_back: bool) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        found = [await stack.enter_async_context(upstream()) for _ in UPSTREAMS]
+        fields: dict[str, Any] = {"fallbacks": {"models": [f"{HOSTED}0"]}} if falls_back else {}
+        models = [hosted(one.url, f"{HOSTED}{at}", **(fields if at else {})) for at, one in enumerate(found)]
+        client = await stack.enter_async_context(quiet(log, store_url, more_models=models))
+        for one, behaves in zip(found, UPSTREAMS, strict=True):
+            one.behaves = behaves
+        for model in models:
+            for path, asked in ((CHAT, {"messages": ASKED}), (COMPLETIONS, {"prompt": MARK})):
+                for stream in (False, True):
+                    await client.request("POST", path, {"model": model["name"], "stream": stream, **asked})
+        assert all(one.heard for one in found)
+    assert sum("status 500" in line for line in log.lines) >= 4
 
 
-def test_a_replica_of_another_make_that_repeats_it(store_url: str, log: Log) -> None:
-    async def main() -> None:
-        async with serving(RefusesWith(Failure("unsupported_parameter", MARK, "n"))) as (_, address):
-            async with quiet(log, store_url, addresses=[address]) as client:
-                assert all(MARK.encode() not in body for body in await answers(client))
-            assert asyncio.current_task() is not None
-
-    bounded(main)
+async def test_a_replica_of_another_make_that_repeats_it(store_url: str, log: Log) -> None:
+    async with serving(RefusesWith(Failure("unsupported_parameter", MARK, "n"))) as (_, address):
+        async with quiet(log, store_url, addresses=[address]) as client:
+            assert all(MARK.encode() not in body for body in await answers(client))
+        assert asyncio.current_task() is not None

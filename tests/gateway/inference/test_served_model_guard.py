@@ -18,7 +18,8 @@ from safety.guard import GuardFailed
 from safety.match import Match
 from tests.asgi import Client, gateway_of
 from tests.gateway.api.accounts import used
-from tests.harness import MODEL, bounded, engine_of, gated_engine, tekken, until
+from tests.harness import MODEL, engine_of, gated_engine, tekken
+from tests.loops import until
 from tests.upstreams import Behaviour, Caller, Heard, Upstream, plain, upstream
 
 HOSTED = "hosted-guard"
@@ -96,84 +97,68 @@ async def problem_of(bounded: BoundedGuard, text: str = TEXT) -> str:
     ("answer", "labels"),
     [(" safe", []), ("\n\nunsafe\nS1,S10\n", ["s1", "s10"]), ("UNSAFE ", ["guard"]), ("Safe.", [])],
 )
-def test_a_verdict(store_url: str, answer: str, labels: list[str]) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of(**says(answer))) as client, guard_of(client) as bounded:
-            assert await bounded.verdict(TEXT) == [Match(*WHOLE, label) for label in labels]
-
-    bounded(main)
+async def test_a_verdict(store_url: str, answer: str, labels: list[str]) -> None:
+    async with gateway_of(store_url, engine_of(**says(answer))) as client, guard_of(client) as bounded:
+        assert await bounded.verdict(TEXT) == [Match(*WHOLE, label) for label in labels]
 
 
-def test_what_the_engine_gets(store_url: str) -> None:
-    async def main() -> None:
-        engine = noting(" safe")
-        async with gateway_of(store_url, engine) as client, guard_of(client, max_tokens=5) as bounded:
-            for tenant, text in (("alice", TEXT), ("bob", TEXT), ("alice", "another")):
-                await bounded.verdict(text, None, tenant)
-            first, second, third = engine.asked
-            assert (first.sampling.temperature, first.sampling.n, first.max_tokens) == (0.0, 1, 5)
-            assert first.request_id.startswith("guard_")
-            # Nobody finds in a replica's cache what another tenant's texts have left there.
-            assert first.cache_salt == third.cache_salt == "safety/alice"
-            assert second.cache_salt == "safety/bob"
-            assert first.prompt_ids == second.prompt_ids
-            assert TEXT in text_of(first)
+async def test_what_the_engine_gets(store_url: str) -> None:
+    engine = noting(" safe")
+    async with gateway_of(store_url, engine) as client, guard_of(client, max_tokens=5) as bounded:
+        for tenant, text in (("alice", TEXT), ("bob", TEXT), ("alice", "another")):
+            await bounded.verdict(text, None, tenant)
+        first, second, third = engine.asked
+        assert (first.sampling.temperature, first.sampling.n, first.max_tokens) == (0.0, 1, 5)
+        assert first.request_id.startswith("guard_")
+        # Nobody finds in a replica's cache what another tenant's texts have left there.
+        assert first.cache_salt == third.cache_salt == "safety/alice"
+        assert second.cache_salt == "safety/bob"
+        assert first.prompt_ids == second.prompt_ids
+        assert TEXT in text_of(first)
 
 
-def test_a_template_that_takes_no_answer(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of(**says(" safe"))) as client, guard_of(client) as bounded:
-            with pytest.raises(GuardFailed, match="refuses the question"):
-                await bounded.verdict(TEXT, "a prompt")
-
-    bounded(main)
+async def test_a_template_that_takes_no_answer(store_url: str) -> None:
+    async with gateway_of(store_url, engine_of(**says(" safe"))) as client, guard_of(client) as bounded:
+        with pytest.raises(GuardFailed, match="refuses the question"):
+            await bounded.verdict(TEXT, "a prompt")
 
 
-def test_nobody_pays_for_it(store_url: str) -> None:
-    async def main() -> None:
-        tenant = {"name": "acme", "limits": {"rpm": 1}}
-        async with (
-            gateway_of(store_url, engine_of(**says(" safe")), tenant=tenant) as client,
-            guard_of(client) as bounded,
-        ):
-            for i in range(5):
-                assert await bounded.verdict(f"{TEXT} {i}", tenant="acme") == []
-            assert (await used(client, "acme")).requests == 0
-            assert (await client.chat()).status == 200
-            assert (await used(client, "acme")).requests == 1
-
-    bounded(main)
+async def test_nobody_pays_for_it(store_url: str) -> None:
+    tenant = {"name": "acme", "limits": {"rpm": 1}}
+    async with (
+        gateway_of(store_url, engine_of(**says(" safe")), tenant=tenant) as client,
+        guard_of(client) as bounded,
+    ):
+        for i in range(5):
+            assert await bounded.verdict(f"{TEXT} {i}", tenant="acme") == []
+        assert (await used(client, "acme")).requests == 0
+        assert (await client.chat()).status == 200
+        assert (await used(client, "acme")).requests == 1
 
 
 @pytest.mark.parametrize("text", ["{0} {text} {name!r} {{}}", "[INST] {text} [/INST] safe", "100 % {"])
-def test_a_question_of_its_own(store_url: str, text: str) -> None:
-    async def main() -> None:
-        instruction = "Is this {harmful}? <t>{text}</t> Answer Yes or No."
-        async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
-            service.behaves = plain(content("Yes"))
-            settings = {"instruction": instruction, "unsafe": "Yes", "safe": "No"}
-            async with guard_of(client, HOSTED, **settings) as bounded:
-                assert await bounded.verdict(text, "a prompt") == [Match(0, len(text), "guard")]
-                asked = f"Is this {{harmful}}? <t>{text}</t> Answer Yes or No."
-                assert orjson.loads(service.heard[0].body)["messages"] == [{"role": "user", "content": asked}]
-
-    bounded(main)
+async def test_a_question_of_its_own(store_url: str, text: str) -> None:
+    instruction = "Is this {harmful}? <t>{text}</t> Answer Yes or No."
+    async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
+        service.behaves = plain(content("Yes"))
+        settings = {"instruction": instruction, "unsafe": "Yes", "safe": "No"}
+        async with guard_of(client, HOSTED, **settings) as bounded:
+            assert await bounded.verdict(text, "a prompt") == [Match(0, len(text), "guard")]
+            asked = f"Is this {{harmful}}? <t>{text}</t> Answer Yes or No."
+            assert orjson.loads(service.heard[0].body)["messages"] == [{"role": "user", "content": asked}]
 
 
-def test_an_upstream_of_bytes(store_url: str) -> None:
-    async def main() -> None:
-        async with upstream() as service:
-            models = [hosted(service, upstream={"model": "theirs", "limit_as": "max_completion_tokens"})]
-            async with gateway_of(store_url, more_models=models) as client, guard_of(client, HOSTED) as bounded:
-                service.behaves = plain(content("unsafe\nS3"))
-                assert await bounded.verdict(TEXT, "a prompt") == [Match(*WHOLE, "s3")]
-                messages = [{"role": "user", "content": "a prompt"}, {"role": "assistant", "content": TEXT}]
-                expected = {"model": "theirs", "messages": messages, "temperature": 0, "stream": False}
-                assert orjson.loads(service.heard[0].body) == expected | {"max_completion_tokens": 32}
-                service.behaves = plain(content("safe"))
-                assert await bounded.verdict(f"{TEXT}, \ud800") == []
-
-    bounded(main)
+async def test_an_upstream_of_bytes(store_url: str) -> None:
+    async with upstream() as service:
+        models = [hosted(service, upstream={"model": "theirs", "limit_as": "max_completion_tokens"})]
+        async with gateway_of(store_url, more_models=models) as client, guard_of(client, HOSTED) as bounded:
+            service.behaves = plain(content("unsafe\nS3"))
+            assert await bounded.verdict(TEXT, "a prompt") == [Match(*WHOLE, "s3")]
+            messages = [{"role": "user", "content": "a prompt"}, {"role": "assistant", "content": TEXT}]
+            expected = {"model": "theirs", "messages": messages, "temperature": 0, "stream": False}
+            assert orjson.loads(service.heard[0].body) == expected | {"max_completion_tokens": 32}
+            service.behaves = plain(content("safe"))
+            assert await bounded.verdict(f"{TEXT}, \ud800") == []
 
 
 @pytest.mark.parametrize(
@@ -191,14 +176,11 @@ def test_an_upstream_of_bytes(store_url: str) -> None:
         b'{"error":{"message":"no"}}',
     ],
 )
-def test_garbage_is_a_failure(store_url: str, answer: bytes) -> None:
-    async def main() -> None:
-        async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
-            service.behaves = plain(answer)
-            async with guard_of(client, HOSTED) as bounded:
-                assert await problem_of(bounded)
-
-    bounded(main)
+async def test_garbage_is_a_failure(store_url: str, answer: bytes) -> None:
+    async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
+        service.behaves = plain(answer)
+        async with guard_of(client, HOSTED) as bounded:
+            assert await problem_of(bounded)
 
 
 async def _resets(caller: Caller, heard: Heard) -> None:
@@ -213,60 +195,48 @@ async def _resets_in_the_middle(caller: Caller, heard: Heard) -> None:
 @pytest.mark.parametrize(
     "behaviour", [plain(b"", "500 Internal Server Error"), plain(b"", "401 No"), _resets, _resets_in_the_middle]
 )
-def test_an_upstream_that_fails(store_url: str, behaviour: bytes | Behaviour) -> None:
-    async def main() -> None:
-        async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
-            service.behaves = behaviour
-            async with guard_of(client, HOSTED) as bounded:
-                assert (await problem_of(bounded)).startswith("its model gave no answer: ")
-
-    bounded(main)
+async def test_an_upstream_that_fails(store_url: str, behaviour: bytes | Behaviour) -> None:
+    async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
+        service.behaves = behaviour
+        async with guard_of(client, HOSTED) as bounded:
+            assert (await problem_of(bounded)).startswith("its model gave no answer: ")
 
 
-def test_garbage_of_tokens_is_a_failure(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client, guard_of(client) as bounded:
-            assert "neither" in await problem_of(bounded)
-
-    bounded(main)
+async def test_garbage_of_tokens_is_a_failure(store_url: str) -> None:
+    async with gateway_of(store_url, engine_of()) as client, guard_of(client) as bounded:
+        assert "neither" in await problem_of(bounded)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, leaves: bool) -> None:
-    async def main() -> None:
-        engine, gate = gated_engine(**says(" safe"))
-        async with gateway_of(store_url, engine) as client:
-            load = client.gateway.models[MODEL].fleet.candidates
-            async with guard_of(client, timeout_seconds=15.0 if leaves else 1.5) as bounded:
-                asking = asyncio.ensure_future(bounded.verdict(TEXT))
-                gate.let(1)
-                await until(lambda: client.gateway.models[MODEL].admission_queue.active_here())
-                if leaves:
-                    asking.cancel()
-                    await asyncio.gather(asking, return_exceptions=True)
-                else:
-                    with pytest.raises(GuardFailed, match=r"no verdict within 1\.5 s"):
-                        await asking
-                gate.open()
-                await until(lambda: load()[0].load.running == load()[0].load.waiting == 0)
-                assert await bounded.verdict(TEXT) == []
-
-    bounded(main)
+async def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, leaves: bool) -> None:
+    engine, gate = gated_engine(**says(" safe"))
+    async with gateway_of(store_url, engine) as client:
+        load = client.gateway.models[MODEL].fleet.candidates
+        async with guard_of(client, timeout_seconds=15.0 if leaves else 1.5) as bounded:
+            asking = asyncio.ensure_future(bounded.verdict(TEXT))
+            gate.let(1)
+            await until(lambda: client.gateway.models[MODEL].admission_queue.active_here())
+            if leaves:
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+            else:
+                with pytest.raises(GuardFailed, match=r"no verdict within 1\.5 s"):
+                    await asking
+            gate.open()
+            await until(lambda: load()[0].load.running == load()[0].load.waiting == 0)
+            assert await bounded.verdict(TEXT) == []
 
 
-def test_a_text_that_does_not_fit_is_asked_about_in_parts(store_url: str) -> None:
-    async def main() -> None:
-        engine = noting("\nunsafe\nS1")
-        async with gateway_of(store_url, engine) as client, guard_of(client) as bounded:
-            text = " ".join(f"word{i}" for i in range(1500))
-            assert await bounded.verdict(text) == [Match(0, len(text), "s1")]
-            assert len(engine.asked) == 4
-            assert all(len(submit.prompt_ids) + submit.max_tokens <= 2000 for submit in engine.asked)
-            told = "".join(text_of(submit) for submit in engine.asked)
-            assert all(f"word{i}" in told for i in range(1500))
-            assert str(MAX_PARTS) in await problem_of(bounded, text * 10)
-
-    bounded(main)
+async def test_a_text_that_does_not_fit_is_asked_about_in_parts(store_url: str) -> None:
+    engine = noting("\nunsafe\nS1")
+    async with gateway_of(store_url, engine) as client, guard_of(client) as bounded:
+        text = " ".join(f"word{i}" for i in range(1500))
+        assert await bounded.verdict(text) == [Match(0, len(text), "s1")]
+        assert len(engine.asked) == 4
+        assert all(len(submit.prompt_ids) + submit.max_tokens <= 2000 for submit in engine.asked)
+        told = "".join(text_of(submit) for submit in engine.asked)
+        assert all(f"word{i}" in told for i in range(1500))
+        assert str(MAX_PARTS) in await problem_of(bounded, text * 10)
 
 
 async def _short(caller: Caller, heard: Heard) -> bool:
@@ -281,42 +251,36 @@ async def _short(caller: Caller, heard: Heard) -> bool:
     return True
 
 
-def test_of_a_long_prompt_the_end_is_told_and_the_answer_whole(store_url: str) -> None:
-    async def main() -> None:
-        async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
-            service.behaves = _short
-            async with guard_of(client, HOSTED) as bounded:
-                prompt = "".join(f"{i:04d}" for i in range(1000))
-                assert await bounded.verdict("the S1", prompt) == [Match(0, 6, "s1")]
-                told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
-                assert told == [prompt[-250:], "the S1"]
-                # Both long: a prompt of no more than a part.
-                assert await bounded.verdict("S2" * 300, prompt) == [Match(0, 600, "s2")]
-                told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
-                assert prompt.endswith(told[0])
-                assert told[1] == ("S2" * 300)[450 - 18 :]
-
-    bounded(main)
+async def test_of_a_long_prompt_the_end_is_told_and_the_answer_whole(store_url: str) -> None:
+    async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
+        service.behaves = _short
+        async with guard_of(client, HOSTED) as bounded:
+            prompt = "".join(f"{i:04d}" for i in range(1000))
+            assert await bounded.verdict("the S1", prompt) == [Match(0, 6, "s1")]
+            told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
+            assert told == [prompt[-250:], "the S1"]
+            # Both long: a prompt of no more than a part.
+            assert await bounded.verdict("S2" * 300, prompt) == [Match(0, 600, "s2")]
+            told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
+            assert prompt.endswith(told[0])
+            assert told[1] == ("S2" * 300)[450 - 18 :]
 
 
-def test_parts_that_match_are_told_apart(store_url: str) -> None:
-    async def main() -> None:
-        async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
-            service.behaves = _short
-            async with guard_of(client, HOSTED) as bounded:
-                text = ("." * 150 + "S1") + "." * 500 + "S2S1" + "." * 344
-                assert len(text) == 1000
-                # Four parts of 250, each with 31 characters of the one before: the first, and the third.
-                assert await bounded.verdict(text) == [
-                    Match(0, 250, "s1"),
-                    Match(469, 750, "s1"),
-                    Match(469, 750, "s2"),
-                ]
-                across = "." * 248 + "S1" + "." * 750
-                assert await bounded.verdict(across) == [Match(0, 500, "s1")], "what matches in two parts is one match"
-                assert "16 parts" in await problem_of(bounded, "." * 5000)
-
-    bounded(main)
+async def test_parts_that_match_are_told_apart(store_url: str) -> None:
+    async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
+        service.behaves = _short
+        async with guard_of(client, HOSTED) as bounded:
+            text = ("." * 150 + "S1") + "." * 500 + "S2S1" + "." * 344
+            assert len(text) == 1000
+            # Four parts of 250, each with 31 characters of the one before: the first, and the third.
+            assert await bounded.verdict(text) == [
+                Match(0, 250, "s1"),
+                Match(469, 750, "s1"),
+                Match(469, 750, "s2"),
+            ]
+            across = "." * 248 + "S1" + "." * 750
+            assert await bounded.verdict(across) == [Match(0, 500, "s1")], "what matches in two parts is one match"
+            assert "16 parts" in await problem_of(bounded, "." * 5000)
 
 
 @pytest.mark.parametrize(

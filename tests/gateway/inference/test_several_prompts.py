@@ -19,7 +19,8 @@ from routing.contracts.transport import Event
 from routing.dispatch.dispatch import RequestHandle
 from tests.fakes import RefusesWith, SilentEngine
 from tests.gateway.inference.counted import Bench, Limits, bench_of
-from tests.harness import engine_of, until
+from tests.harness import engine_of
+from tests.loops import until
 from tests.models import request_of
 
 END = Finish(FinishReason.STOP, 1, 0, 1)

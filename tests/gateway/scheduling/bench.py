@@ -1,7 +1,7 @@
 """A admission queue before replicas of four slots, by hand: what tests of it share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from protos.types import Load, Role, Shape
 from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.dispatch.dispatch import RequestHandle
 from routing.policies.least_load import LeastLoad
-from tests.harness import bounded
 
 LIMIT = 4
 
@@ -95,10 +94,6 @@ class Bench:
         assert admission_queue._alarm is None
         for tenant in admission_queue.divider._tenants.values():
             assert (tenant.cost, tenant.admitted, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    bounded(main, 10)
 
 
 async def settle() -> None:

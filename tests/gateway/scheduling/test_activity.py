@@ -10,7 +10,7 @@ from gateway.scheduling.activity import Activity
 from gateway.scheduling.division import merged
 from gateway.scheduling.shares import ActiveTenant
 from gateway.store.store import Store
-from tests.harness import bounded, until
+from tests.loops import until
 
 A, B = ActiveTenant("a", 0, 4.0, 0.3), ActiveTenant("b", 1, 1.0, 0.1)
 HEAVY = ActiveTenant("a", 0, 4.0, 0.3, heavy=True)
@@ -38,66 +38,57 @@ async def store_at(url: str) -> AsyncIterator[Store]:
         await store.aclose()
 
 
-def test_workers_learn_each_others_tenants_by_model(store_url: str) -> None:
-    async def main() -> None:
-        async with store_at(store_url) as store:
-            one, other, elsewhere = (FakeAdmissionQueue(tenant) for tenant in (A, B, HEAVY))
-            first, second = Activity(store, {"m": one, "other": elsewhere}), Activity(store, {"m": other})
-            await first.exchange()
-            assert one.active_elsewhere == [A]
-            await second.exchange()
-            await first.exchange()
-            assert set(one.active_elsewhere) == set(other.active_elsewhere) == {A, B}
-            assert elsewhere.active_elsewhere == [HEAVY]
-
-    bounded(main)
+async def test_workers_learn_each_others_tenants_by_model(store_url: str) -> None:
+    async with store_at(store_url) as store:
+        one, other, elsewhere = (FakeAdmissionQueue(tenant) for tenant in (A, B, HEAVY))
+        first, second = Activity(store, {"m": one, "other": elsewhere}), Activity(store, {"m": other})
+        await first.exchange()
+        assert one.active_elsewhere == [A]
+        await second.exchange()
+        await first.exchange()
+        assert set(one.active_elsewhere) == set(other.active_elsewhere) == {A, B}
+        assert elsewhere.active_elsewhere == [HEAVY]
 
 
-def test_a_tenant_that_changed_is_known_by_its_last_note_and_one_that_ended_is_forgotten(
+async def test_a_tenant_that_changed_is_known_by_its_last_note_and_one_that_ended_is_forgotten(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        async with store_at(store_url) as store:
-            admission_queue = FakeAdmissionQueue(A, B)
-            exchange = Activity(store, {"m": admission_queue})
-            await exchange.exchange()
-            admission_queue.active = [HEAVY]
-            await exchange.exchange()
-            assert admission_queue.active_elsewhere[-1] == HEAVY
-            admission_queue.active = []
+    async with store_at(store_url) as store:
+        admission_queue = FakeAdmissionQueue(A, B)
+        exchange = Activity(store, {"m": admission_queue})
+        await exchange.exchange()
+        admission_queue.active = [HEAVY]
+        await exchange.exchange()
+        assert admission_queue.active_elsewhere[-1] == HEAVY
+        admission_queue.active = []
 
-            async def forgotten() -> None:
-                while admission_queue.active_elsewhere:
-                    await exchange.exchange()
+        async def forgotten() -> None:
+            while admission_queue.active_elsewhere:
+                await exchange.exchange()
 
-            await exchange.exchange()
-            assert set(admission_queue.active_elsewhere) == {A, B, HEAVY}
-            monkeypatch.setattr(activity, "NOTE_SECONDS", 0.2)
-            await asyncio.wait_for(forgotten(), 5)
-
-    bounded(main)
+        await exchange.exchange()
+        assert set(admission_queue.active_elsewhere) == {A, B, HEAVY}
+        monkeypatch.setattr(activity, "NOTE_SECONDS", 0.2)
+        await asyncio.wait_for(forgotten(), 5)
 
 
-def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "MAX_TENANTS", 10)
 
-    async def main() -> None:
-        async with store_at(store_url) as store:
-            admission_queue = FakeAdmissionQueue()
-            exchange = Activity(store, {"m": admission_queue})
-            for number in range(30):
-                admission_queue.active = [ActiveTenant(f"t{number}", 0, 1, 0)]
-                await exchange.exchange()
+    async with store_at(store_url) as store:
+        admission_queue = FakeAdmissionQueue()
+        exchange = Activity(store, {"m": admission_queue})
+        for number in range(30):
+            admission_queue.active = [ActiveTenant(f"t{number}", 0, 1, 0)]
             await exchange.exchange()
-            assert [tenant.name for tenant in admission_queue.active_elsewhere] == [
-                f"t{number}" for number in range(20, 30)
-            ]
+        await exchange.exchange()
+        assert [tenant.name for tenant in admission_queue.active_elsewhere] == [
+            f"t{number}" for number in range(20, 30)
+        ]
 
-    bounded(main)
 
-
-def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
         async with store_at("redis://127.0.0.1:1/0") as store:
             admission_queue = FakeAdmissionQueue(A)
             admission_queue.active_elsewhere = [B]
@@ -105,24 +96,18 @@ def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.Lo
             await exchange.exchange()
             await exchange.exchange()
             assert not admission_queue.active_elsewhere
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
     assert len(caplog.records) == 1
 
 
-def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "SYNC_SECONDS", 0.001)
 
-    async def main() -> None:
-        async with store_at(store_url) as store:
-            admission_queue = FakeAdmissionQueue(A)
-            task = asyncio.create_task(Activity(store, {"m": admission_queue}).run())
-            await until(lambda: admission_queue.asked > 5)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    bounded(main)
+    async with store_at(store_url) as store:
+        admission_queue = FakeAdmissionQueue(A)
+        task = asyncio.create_task(Activity(store, {"m": admission_queue}).run())
+        await until(lambda: admission_queue.asked > 5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_of_several_notes_the_last_counts_but_heavy_is_heavy() -> None:

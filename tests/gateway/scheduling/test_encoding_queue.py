@@ -1,31 +1,30 @@
 import asyncio
+import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
 from gateway.scheduling.encoding_queue import NICENESS, EncodingQueue
 from protos.errors import ClientGone
 from routing.dispatch.dispatch import RequestHandle
-from tests.harness import bounded, until
+from tests.loops import until
 
 
-def with_turns(use: Callable[[EncodingQueue], object], monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.asynccontextmanager
+async def turns_of(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EncodingQueue]:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
-    async def main() -> None:
-        turns = EncodingQueue()
-        try:
-            await use(turns)  # type: ignore[misc]
-        finally:
-            turns.close()
-
-    bounded(main)
+    turns = EncodingQueue()
+    try:
+        yield turns
+    finally:
+        turns.close()
 
 
-def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     gates = {name: threading.Event() for name in ("a1", "a2", "b1")}
 
@@ -34,7 +33,7 @@ def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pyte
         assert gates[name].wait(10)
         return name
 
-    async def use(turns: EncodingQueue) -> None:
+    async with turns_of(monkeypatch) as turns:
         tasks = {name: asyncio.create_task(turns.run(RequestHandle(), name[0], encode, name)) for name in gates}
         await until(lambda: sorted(begun) == ["a1", "b1"])
         gates["b1"].set()
@@ -45,13 +44,11 @@ def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pyte
         gates["a2"].set()
         assert [await tasks["a1"], await tasks["a2"]] == ["a1", "a2"]
 
-    with_turns(use, monkeypatch)
 
-
-def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
-    async def use(turns: EncodingQueue) -> None:
+    async with turns_of(monkeypatch) as turns:
         first = asyncio.create_task(turns.run(RequestHandle(), "a", gate.wait, 10))
         second = asyncio.create_task(turns.run(RequestHandle(), "a", list, "never"))
         await asyncio.sleep(0)
@@ -60,14 +57,12 @@ def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.Mon
         assert await first
         assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
-    with_turns(use, monkeypatch)
 
-
-def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     encoded: list[int] = []
 
-    async def use(turns: EncodingQueue) -> None:
+    async with turns_of(monkeypatch) as turns:
         attempts = [RequestHandle(), RequestHandle()]
         first = asyncio.create_task(turns.run(attempts[0], "a", gate.wait, 10))
         second = asyncio.create_task(turns.run(attempts[1], "a", encoded.append, 2))
@@ -89,11 +84,9 @@ def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
         assert not encoded
         assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
-    with_turns(use, monkeypatch)
 
-
-def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingQueue) -> None:
+async def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with turns_of(monkeypatch) as turns:
         gate = threading.Event()
         first = asyncio.create_task(turns.run(RequestHandle(), "a", gate.wait, 10))
         await asyncio.sleep(0)
@@ -104,23 +97,17 @@ def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.Monke
         await asyncio.gather(first, second, return_exceptions=True)
         assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
-    with_turns(use, monkeypatch)
 
-
-def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingQueue) -> None:
+async def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with turns_of(monkeypatch) as turns:
         with pytest.raises(ZeroDivisionError):
             await turns.run(RequestHandle(), "a", divmod, 1, 0)
         assert await turns.run(RequestHandle(), "a", divmod, 3, 2) == (1, 1)
 
-    with_turns(use, monkeypatch)
-
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is a process's own elsewhere")
-def test_its_threads_let_the_event_loop_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingQueue) -> None:
+async def test_its_threads_let_the_event_loop_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with turns_of(monkeypatch) as turns:
         here = os.nice(0)
         assert await turns.run(RequestHandle(), "a", os.nice, 0) == min(19, here + NICENESS)
         assert os.nice(0) == here
-
-    with_turns(use, monkeypatch)

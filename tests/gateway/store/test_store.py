@@ -1,8 +1,9 @@
 import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,27 +13,25 @@ from gateway.store.embedded import EmbeddedStore, embedded_url
 from gateway.store.lua_script import Script
 from gateway.store.store import Store, store_url
 from protos.errors import Source, StoreUnavailable
-from tests.harness import seconds_until
+from tests.loops import seconds_until
 from tests.stores import value_of
 
 HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
 SET = Script("return redis.call('SET', KEYS[1], ARGV[1])")
 
 
-def run(url: str, use: Callable[[Store], Awaitable[None]], **settings: float) -> None:
-    async def main() -> None:
-        store = Store(url, timeout=settings.get("timeout", 10.0), connections=int(settings.get("connections", 16)))
-        try:
-            await use(store)
-        finally:
-            await store.aclose()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def running(url: str, **settings: float) -> AsyncIterator[Store]:
+    store = Store(url, timeout=settings.get("timeout", 10.0), connections=int(settings.get("connections", 16)))
+    try:
+        yield store
+    finally:
+        await store.aclose()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_reads_and_scripts(store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_reads_and_scripts(store_url: str) -> None:
+    async with running(store_url) as store:
         await store.ping()
         assert await value_of(store, "k") is None
         assert await store.hgetall("h") == {}
@@ -41,13 +40,11 @@ def test_reads_and_scripts(store_url: str) -> None:
         assert await store.hgetall_many([]) == []
         assert await store.hgetall_many(["h", "none", "h"]) == [{b"field": b"\xff"}, {}, {b"field": b"\xff"}]
 
-    run(store_url, use)
 
-
-def test_a_script_that_the_store_forgot_is_sent_again(store_url: str) -> None:
+async def test_a_script_that_the_store_forgot_is_sent_again(store_url: str) -> None:
     flush = Script("return redis.call('SCRIPT', 'FLUSH')")
 
-    async def use(store: Store) -> None:
+    async with running(store_url) as store:
         script = Script("return ARGV[1]")
         assert await store.run(script, [], ["a"]) == b"a"
         script.sha = "0" * 40
@@ -55,19 +52,15 @@ def test_a_script_that_the_store_forgot_is_sent_again(store_url: str) -> None:
         with pytest.raises(StoreUnavailable):
             await store.run(flush, [], [])
 
-    run(store_url, use)
 
-
-def test_many_callers_share_few_connections(store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_many_callers_share_few_connections(store_url: str) -> None:
+    async with running(store_url, connections=2, timeout=5.0) as store:
         await asyncio.gather(*(store.run(SET, [f"k{i}"], [str(i)]) for i in range(200)))
         assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(200))) == [b"%d" % i for i in range(200)]
 
-    run(store_url, use, connections=2, timeout=5.0)
 
-
-def test_a_refusal_is_translated_and_its_reason_stays_inside(store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_a_refusal_is_translated_and_its_reason_stays_inside(store_url: str) -> None:
+    async with running(store_url) as store:
         await store.run(SET, ["k"], ["v"])
         with pytest.raises(StoreUnavailable) as caught:
             await store.hgetall("k")
@@ -76,23 +69,23 @@ def test_a_refusal_is_translated_and_its_reason_stays_inside(store_url: str) -> 
         assert "WRONGTYPE" not in str(caught.value)
         assert "WRONGTYPE" in str(caught.value.__cause__)
 
-    run(store_url, use)
 
-
-def test_no_store_at_all(tmp_path: Path) -> None:
+async def test_no_store_at_all(tmp_path: Path) -> None:
     async def use(store: Store) -> None:
         with pytest.raises(StoreUnavailable):
             await value_of(store, "k")
 
-    run(f"unix://{tmp_path}/none.sock", use)
-    run("redis://127.0.0.1:1/0", use)
+    async with running(f"unix://{tmp_path}/none.sock") as store:
+        await use(store)
+    async with running("redis://127.0.0.1:1/0") as store:
+        await use(store)
 
 
-def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: Path) -> None:
+async def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
 
-    async def use(store: Store) -> None:
+    async with running(server.url) as store:
         await asyncio.gather(*(store.run(SET, [f"k{i}"], ["v"]) for i in range(8)))
         server.stop()
         began = time.monotonic()
@@ -101,41 +94,37 @@ def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: Path) 
         assert time.monotonic() - began < 5.0
         server.start()
         assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(8))) == [b"v"] * 8
-
-    run(server.url, use)
     server.stop()
 
 
-def test_a_hung_store_fails_in_time_and_answers_are_never_mixed_up(state_dir: Path) -> None:
+async def test_a_hung_store_fails_in_time_and_answers_are_never_mixed_up(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
     assert server.pid is not None
     pid = server.pid
 
-    async def use(store: Store) -> None:
-        for i in range(4):
-            await store.run(SET, [f"k{i}"], [str(i)])
-        os.kill(pid, signal.SIGSTOP)
-        began = time.monotonic()
-        asking = asyncio.gather(*(value_of(store, "k0") for _ in range(10)), return_exceptions=True)
-        assert await seconds_until(asking.done) < 3.9
-        assert all(isinstance(result, StoreUnavailable) for result in asking.result())
-        assert time.monotonic() - began > 1.9
-        abandoned = asyncio.create_task(value_of(store, "k1"))
-        await asyncio.sleep(0.05)
-        abandoned.cancel()
-        await asyncio.wait([abandoned])
-        os.kill(pid, signal.SIGCONT)
-        assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
-
     try:
-        run(server.url, use, timeout=2.0, connections=4)
+        async with running(server.url, timeout=2.0, connections=4) as store:
+            for i in range(4):
+                await store.run(SET, [f"k{i}"], [str(i)])
+            os.kill(pid, signal.SIGSTOP)
+            began = time.monotonic()
+            asking = asyncio.gather(*(value_of(store, "k0") for _ in range(10)), return_exceptions=True)
+            assert await seconds_until(asking.done) < 3.9
+            assert all(isinstance(result, StoreUnavailable) for result in asking.result())
+            assert time.monotonic() - began > 1.9
+            abandoned = asyncio.create_task(value_of(store, "k1"))
+            await asyncio.sleep(0.05)
+            abandoned.cancel()
+            await asyncio.wait([abandoned])
+            os.kill(pid, signal.SIGCONT)
+            assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
     finally:
         os.kill(pid, signal.SIGCONT)
         server.stop()
 
 
-def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> None:
+async def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
     server.stop()
@@ -144,15 +133,13 @@ def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> None:
     aof.symlink_to("/dev/full")
     server.start()
 
-    async def use(store: Store) -> None:
+    async with running(server.url) as store:
         with pytest.raises(StoreUnavailable) as caught:
             for _ in range(50):
                 await store.run(SET, ["k"], ["v"])
                 await asyncio.sleep(0.05)
         assert "No space left on device" in str(caught.value.__cause__)
         await value_of(store, "k")
-
-    run(server.url, use)
     server.stop()
 
 

@@ -1,10 +1,11 @@
 """Many calls of a script in one round trip, on a single store and on a cluster."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +16,20 @@ from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.cluster import Cluster, cluster
-from tests.harness import bounded, seconds_until
+from tests.loops import seconds_until
 from tests.stores import value_of
 
 ECHO = "return ARGV[1]"
 PUT = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
 
 
-def run(url: str, use: Callable[[Store], Awaitable[None]], *, timeout: float = 10.0, connections: int = 16) -> None:
-    async def main() -> None:
-        store = Store(url, timeout=timeout, connections=connections)
-        try:
-            await use(store)
-        finally:
-            await store.aclose()
-
-    bounded(main)
+@contextlib.asynccontextmanager
+async def running(url: str, *, timeout: float = 10.0, connections: int = 16) -> AsyncIterator[Store]:
+    store = Store(url, timeout=timeout, connections=connections)
+    try:
+        yield store
+    finally:
+        await store.aclose()
 
 
 def forget(url: str) -> None:
@@ -48,19 +47,17 @@ def calls_of(url: str) -> int:
     return int(stats.get("cmdstat_evalsha", {"calls": 0})["calls"])
 
 
-def test_replies_come_in_order(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_replies_come_in_order(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
         script = Script(PUT)
         assert await store.run_many(script, []) == []
         calls = [(f"k{i}", b"%d" % i) for i in range(300)]
         assert await store.run_many(script, calls) == [argument for _, argument in calls]
         assert await asyncio.gather(*(value_of(store, key) for key, _ in calls)) == [argument for _, argument in calls]
 
-    run(any_store_url, use)
 
-
-def test_reads_and_scripts_of_both_kinds(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_reads_and_scripts_of_both_kinds(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
         await store.ping()
         assert await value_of(store, "k") is None
         hset = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
@@ -72,11 +69,9 @@ def test_reads_and_scripts_of_both_kinds(any_store_url: str) -> None:
         assert found == [{b"field": b"\xffh3"}, {}, {b"field": b"\xffh1"}, {b"field": b"\xffh2"}]
         assert abs(await store.now() - time.time()) < 5
 
-    run(any_store_url, use)
 
-
-def test_one_failure_is_that_calls_alone_and_its_reason_stays_inside(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_one_failure_is_that_calls_alone_and_its_reason_stays_inside(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
         script = Script("if ARGV[1] == 'bad' then return redis.error_reply('ERR secret') end return ARGV[1]")
         one, failed, two = await store.run_many(script, [("a", b"1"), ("b", b"bad"), ("c", b"2")])
         assert (one, two) == (b"1", b"2")
@@ -84,11 +79,9 @@ def test_one_failure_is_that_calls_alone_and_its_reason_stays_inside(any_store_u
         assert "secret" not in failed.message
         assert "secret" in str(failed.__cause__)
 
-    run(any_store_url, use)
 
-
-def test_forgotten_scripts_are_sent_again(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_forgotten_scripts_are_sent_again(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
         script = Script(ECHO)
         assert await store.run_many(script, [("a", b"1")]) == [b"1"]
         forget(any_store_url)
@@ -102,21 +95,17 @@ def test_forgotten_scripts_are_sent_again(any_store_url: str) -> None:
         # Those that were told NOSCRIPT have not run; nothing ran twice.
         assert calls_of(any_store_url) - before >= 40
 
-    run(any_store_url, use)
 
-
-def test_a_script_without_keys(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_a_script_without_keys(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
         script = Script(ECHO)
         assert await store.run(script, [], ["a"]) == b"a"
         script.sha = "0" * 40
         assert await store.run(script, [], ["b"]) == b"b"
 
-    run(any_store_url, use)
 
-
-def test_many_callers_share_few_connections(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_many_callers_share_few_connections(any_store_url: str) -> None:
+    async with running(any_store_url, connections=2, timeout=5.0) as store:
         put = Script(PUT)
         await asyncio.gather(*(store.run(put, [f"k{i}"], [str(i)]) for i in range(100)))
         many = await asyncio.gather(*(store.run_many(put, [(f"k{i}", b"%d" % i)]) for i in range(100)))
@@ -126,11 +115,9 @@ def test_many_callers_share_few_connections(any_store_url: str) -> None:
             # Two, and this one; a cluster's client leaves one more where it asked for the nodes.
             assert len(client.client_list()) <= 4
 
-    run(any_store_url, use, connections=2, timeout=5.0)
 
-
-def test_a_cancelled_call_mixes_no_answers_up(any_store_url: str) -> None:
-    async def use(store: Store) -> None:
+async def test_a_cancelled_call_mixes_no_answers_up(any_store_url: str) -> None:
+    async with running(any_store_url, connections=1, timeout=5.0) as store:
         slow = Script("for i = 1, 300000 do redis.call('PING') end return ARGV[1]")
         echo = Script(ECHO)
         await store.run_many(echo, [("a", b"0")])
@@ -142,42 +129,41 @@ def test_a_cancelled_call_mixes_no_answers_up(any_store_url: str) -> None:
             [b"%d" % i] for i in range(5)
         ]
 
-    run(any_store_url, use, connections=1, timeout=5.0)
 
-
-def test_no_store_at_all(tmp_path: Path) -> None:
-    async def use(store: Store) -> None:
-        for attempt in (store.run_many(Script(ECHO), [("a", b"1")]), value_of(store, "k"), store.now(), store.ping()):
-            asking = asyncio.ensure_future(attempt)
-            assert await seconds_until(asking.done) < 3.9
-            with pytest.raises(StoreUnavailable):
-                await asking
-
+async def test_no_store_at_all(tmp_path: Path) -> None:
     for url in (f"unix://{tmp_path}/none.sock", "redis+cluster://127.0.0.1:1,127.0.0.1:2"):
-        run(url, use, timeout=2.0)
+        async with running(url, timeout=2.0) as store:
+            for attempt in (
+                store.run_many(Script(ECHO), [("a", b"1")]),
+                value_of(store, "k"),
+                store.now(),
+                store.ping(),
+            ):
+                asking = asyncio.ensure_future(attempt)
+                assert await seconds_until(asking.done) < 3.9
+                with pytest.raises(StoreUnavailable):
+                    await asking
 
 
-def test_a_hung_store_fails_in_time_and_then_serves(state_dir: Path) -> None:
+async def test_a_hung_store_fails_in_time_and_then_serves(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
     pid = server.pid
     assert pid is not None
 
-    async def use(store: Store) -> None:
-        script = Script(ECHO)
-        await store.run_many(script, [("a", b"1")])
-        os.kill(pid, signal.SIGSTOP)
-        began = time.monotonic()
-        asking = asyncio.ensure_future(store.run_many(script, [("a", b"2")]))
-        assert await seconds_until(asking.done) < 3.9
-        with pytest.raises(StoreUnavailable):
-            await asking
-        assert time.monotonic() - began > 1.9
-        os.kill(pid, signal.SIGCONT)
-        assert await store.run_many(script, [("a", b"3")]) == [b"3"]
-
     try:
-        run(server.url, use, timeout=2.0)
+        async with running(server.url, timeout=2.0) as store:
+            script = Script(ECHO)
+            await store.run_many(script, [("a", b"1")])
+            os.kill(pid, signal.SIGSTOP)
+            began = time.monotonic()
+            asking = asyncio.ensure_future(store.run_many(script, [("a", b"2")]))
+            assert await seconds_until(asking.done) < 3.9
+            with pytest.raises(StoreUnavailable):
+                await asking
+            assert time.monotonic() - began > 1.9
+            os.kill(pid, signal.SIGCONT)
+            assert await store.run_many(script, [("a", b"3")]) == [b"3"]
     finally:
         os.kill(pid, signal.SIGCONT)
         server.stop()
@@ -200,7 +186,7 @@ def keys_by_node(made: Cluster) -> list[str]:
     return [found[node] for node in range(len(made.ports))]
 
 
-def test_each_node_is_asked_for_its_keys(three_nodes: Cluster) -> None:
+async def test_each_node_is_asked_for_its_keys(three_nodes: Cluster) -> None:
     async def use(store: Store) -> None:
         put = Script(PUT)
         calls = [(key, key.encode()) for key in keys_by_node(three_nodes) * 3]
@@ -208,24 +194,24 @@ def test_each_node_is_asked_for_its_keys(three_nodes: Cluster) -> None:
         for key, value in calls:
             assert await value_of(store, key) == value
 
-    run(three_nodes.url, use)
-    run(three_nodes.url.rpartition(",")[2].join(["redis+cluster://", ""]), use)
+    async with running(three_nodes.url) as store:
+        await use(store)
+    async with running(three_nodes.url.rpartition(",")[2].join(["redis+cluster://", ""])) as store:
+        await use(store)
 
 
-def test_a_moved_slot_is_found_again(three_nodes: Cluster) -> None:
+async def test_a_moved_slot_is_found_again(three_nodes: Cluster) -> None:
     key = keys_by_node(three_nodes)[0]
 
-    async def use(store: Store) -> None:
-        put = Script(PUT)
-        assert await store.run_many(put, [(key, b"before")]) == [b"before"]
-        _move(three_nodes, key, 0, 1)
-        others = [(name, b"x") for name in keys_by_node(three_nodes)[1:]]
-        assert await store.run_many(put, [(key, b"after"), *others]) == [b"after", b"x", b"x"]
-        assert await store.run_many(put, [(key, b"later")]) == [b"later"]
-        assert await value_of(store, key) == b"later"
-
     try:
-        run(three_nodes.url, use)
+        async with running(three_nodes.url) as store:
+            put = Script(PUT)
+            assert await store.run_many(put, [(key, b"before")]) == [b"before"]
+            _move(three_nodes, key, 0, 1)
+            others = [(name, b"x") for name in keys_by_node(three_nodes)[1:]]
+            assert await store.run_many(put, [(key, b"after"), *others]) == [b"after", b"x", b"x"]
+            assert await store.run_many(put, [(key, b"later")]) == [b"later"]
+            assert await value_of(store, key) == b"later"
     finally:
         _move(three_nodes, key, 1, 0)
 
@@ -241,10 +227,10 @@ def _move(made: Cluster, key: str, source: int, target: int) -> None:
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
 
 
-def test_a_hung_node_fails_its_own_keys_alone(three_nodes: Cluster) -> None:
+async def test_a_hung_node_fails_its_own_keys_alone(three_nodes: Cluster) -> None:
     keys = keys_by_node(three_nodes)
 
-    async def use(store: Store) -> None:
+    async with running(three_nodes.url, timeout=2.0) as store:
         put = Script(PUT)
         calls = [(key, b"v") for key in keys]
         assert await store.run_many(put, calls) == [b"v"] * 3
@@ -260,5 +246,3 @@ def test_a_hung_node_fails_its_own_keys_alone(three_nodes: Cluster) -> None:
         finally:
             os.kill(three_nodes.pid(2), signal.SIGCONT)
         assert await store.run_many(put, calls) == [b"v"] * 3
-
-    run(three_nodes.url, use, timeout=2.0)

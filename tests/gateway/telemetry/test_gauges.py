@@ -16,11 +16,10 @@ from routing.dispatch.dispatch import RequestHandle
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import ReplicaStatus, State
-from tests.gateway.scheduling.bench import Bench, run, settle
+from tests.gateway.scheduling.bench import Bench, settle
 from tests.gateway.telemetry.counted import Counted
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
-from tests.harness import bounded
 
 
 def status(state: State, **fields: float | None) -> ReplicaStatus:
@@ -114,71 +113,62 @@ def test_failures_and_ejections_are_counted() -> None:
     assert (health.breaker.faults, health.ejections) == (3, 2)
 
 
-def test_admissions_are_counted() -> None:
-    async def main() -> None:
-        bench = Bench("p/0", max_waiting=1)
-        turns = bench.fill()
-        first = bench.wait(rank=0)
-        await settle()
-        bench.now += 2.0
-        shed = bench.wait(rank=2)
-        with pytest.raises(Overloaded):
-            await shed
-        bench.end(turns.pop())
-        turns.append(await first)
-        late = asyncio.create_task(
-            bench.admission_queue.enter(bench.request(rank=2, wait_until=bench.now), RequestHandle())
-        )
-        with pytest.raises(Overloaded):
-            await late
-        assert bench.admission_queue.admissions == {(1, "at_once"): 4, (0, "waited"): 1, (2, "shed"): 2}
-        for admission in turns:
-            admission.release(0)
-        bench.check_empty()
-
-    run(main)
+async def test_admissions_are_counted() -> None:
+    bench = Bench("p/0", max_waiting=1)
+    turns = bench.fill()
+    first = bench.wait(rank=0)
+    await settle()
+    bench.now += 2.0
+    shed = bench.wait(rank=2)
+    with pytest.raises(Overloaded):
+        await shed
+    bench.end(turns.pop())
+    turns.append(await first)
+    late = asyncio.create_task(
+        bench.admission_queue.enter(bench.request(rank=2, wait_until=bench.now), RequestHandle())
+    )
+    with pytest.raises(Overloaded):
+        await late
+    assert bench.admission_queue.admissions == {(1, "at_once"): 4, (0, "waited"): 1, (2, "shed"): 2}
+    for admission in turns:
+        admission.release(0)
+    bench.check_empty()
 
 
-def test_reservations_and_trips_are_counted(store_url: str) -> None:
-    async def main() -> None:
-        async with worker_of(store_url) as worker:
-            (await worker.reserve(plan_of("acme", rpm=1))).release()
-            await worker.settled()
+async def test_reservations_and_trips_are_counted(store_url: str) -> None:
+    async with worker_of(store_url) as worker:
+        (await worker.reserve(plan_of("acme", rpm=1))).release()
+        await worker.settled()
+        await worker.reserve(plan_of("acme", tpm=5), 2, 2)
+        with pytest.raises(RateLimited):
             await worker.reserve(plan_of("acme", tpm=5), 2, 2)
-            with pytest.raises(RateLimited):
-                await worker.reserve(plan_of("acme", tpm=5), 2, 2)
-            worker.watched.failing.add("acme")
-            with pytest.raises(StoreUnavailable):
-                await worker.reserve(plan_of("acme", tpm=5), 1, 1)
-            (await worker.reserve(plan_of("acme", on_store_failure="fail_open", tpm=5), 1, 1)).release()
-            worker.watched.failing.clear()
-            await worker.settled()
-            limiter, limits_batcher = worker.limiter, worker.limits_batcher
-            assert limiter.reservations == {"granted": 2, "refused": 1, "failed_open": 1, "failed_closed": 1}
-            assert limits_batcher.errors >= 2
-            assert sum(limits_batcher.seconds.counts) == worker.watched.trips
-
-    bounded(main)
-
-
-def test_an_unreachable_store_is_counted() -> None:
-    async def main() -> None:
-        class Away:
-            async def run(self, *_: object) -> object:
-                raise StoreUnavailable
-
-            async def run_many(self, *_: object) -> list[bytes | StoreUnavailable]:
-                raise StoreUnavailable
-
-        limits_batcher = LimitsBatcher(Away(), "h", timeout=1.0, on_alert=lambda *_: None)
-        running = asyncio.create_task(limits_batcher.run())
-        limiter = StoreLimiter(limits_batcher)
+        worker.watched.failing.add("acme")
         with pytest.raises(StoreUnavailable):
-            await limiter.reserve(Ask(plan_of("acme", rpm=1), 1, 1, 1))
-        assert limits_batcher.errors >= 1
-        assert limiter.reservations["failed_closed"] == 1
-        assert not sum(limits_batcher.seconds.counts)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+            await worker.reserve(plan_of("acme", tpm=5), 1, 1)
+        (await worker.reserve(plan_of("acme", on_store_failure="fail_open", tpm=5), 1, 1)).release()
+        worker.watched.failing.clear()
+        await worker.settled()
+        limiter, limits_batcher = worker.limiter, worker.limits_batcher
+        assert limiter.reservations == {"granted": 2, "refused": 1, "failed_open": 1, "failed_closed": 1}
+        assert limits_batcher.errors >= 2
+        assert sum(limits_batcher.seconds.counts) == worker.watched.trips
 
-    bounded(main)
+
+async def test_an_unreachable_store_is_counted() -> None:
+    class Away:
+        async def run(self, *_: object) -> object:
+            raise StoreUnavailable
+
+        async def run_many(self, *_: object) -> list[bytes | StoreUnavailable]:
+            raise StoreUnavailable
+
+    limits_batcher = LimitsBatcher(Away(), "h", timeout=1.0, on_alert=lambda *_: None)
+    running = asyncio.create_task(limits_batcher.run())
+    limiter = StoreLimiter(limits_batcher)
+    with pytest.raises(StoreUnavailable):
+        await limiter.reserve(Ask(plan_of("acme", rpm=1), 1, 1, 1))
+    assert limits_batcher.errors >= 1
+    assert limiter.reservations["failed_closed"] == 1
+    assert not sum(limits_batcher.seconds.counts)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -11,7 +11,6 @@ from gateway.telemetry.metrics_publisher import FOLDER, MetricsPublisher, begin_
 from observability.metrics import declarations as declared
 from observability.metrics.merge import read
 from tests.gateway.telemetry.counted import Counted
-from tests.harness import bounded
 from tests.observability.metrics.records import record
 
 
@@ -33,19 +32,16 @@ def test_a_gateway_begins_at_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
-def test_from_start_to_end(tmp_path: Path) -> None:
+async def test_from_start_to_end(tmp_path: Path) -> None:
     config = config_at(tmp_path)
 
-    async def main() -> None:
-        counted = Counted(waiting=2)
-        publisher = MetricsPublisher(config, {"m": counted}, [1], counted, counted, Metrics().tenants)
-        publisher.start({"journal": counted})
-        publisher.sink.take([record(), record(model="unknown")])
-        await publisher.sink.aclose()
-        await publisher.aclose()
-        await publisher.aclose()
-
-    bounded(main)
+    counted = Counted(waiting=2)
+    publisher = MetricsPublisher(config, {"m": counted}, [1], counted, counted, Metrics().tenants)
+    publisher.start({"journal": counted})
+    publisher.sink.take([record(), record(model="unknown")])
+    await publisher.sink.aclose()
+    await publisher.aclose()
+    await publisher.aclose()
     merged = read(tmp_path / FOLDER)
     assert merged.numbers.values[declared.REQUESTS.name] == {
         ("chat", "m", "acme", "ok"): 1,

@@ -8,39 +8,33 @@ import sys
 from gateway.telemetry.process_usage import LOOK_SECONDS, LoopLag, OwnProcess, collect_others, use_of
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers
-from tests.harness import bounded, until
+from tests.loops import until
 
 
-def test_lateness_is_counted_from_when_the_timer_was_due() -> None:
-    async def main() -> None:
-        now = 100.0
-        lag = LoopLag(lambda: now)
-        lag.start()
-        now += LOOK_SECONDS + 0.0035
-        lag.look()
-        now += LOOK_SECONDS - 0.0035 - 0.0005
-        lag.look()
-        assert sum(lag.seconds.counts) == 2
-        assert lag.seconds.counts[declared.LOOP_LAG.bounds.index(0.004)] == 1
-        assert lag.seconds.counts[0] == 1, "early is not late"
-        assert abs(lag.seconds.sum - 0.0035) < 1e-9
-        lag.stop()
-        lag.stop()
-
-    bounded(main)
+async def test_lateness_is_counted_from_when_the_timer_was_due() -> None:
+    now = 100.0
+    lag = LoopLag(lambda: now)
+    lag.start()
+    now += LOOK_SECONDS + 0.0035
+    lag.look()
+    now += LOOK_SECONDS - 0.0035 - 0.0005
+    lag.look()
+    assert sum(lag.seconds.counts) == 2
+    assert lag.seconds.counts[declared.LOOP_LAG.bounds.index(0.004)] == 1
+    assert lag.seconds.counts[0] == 1, "early is not late"
+    assert abs(lag.seconds.sum - 0.0035) < 1e-9
+    lag.stop()
+    lag.stop()
 
 
-def test_it_looks_again_and_again() -> None:
-    async def main() -> None:
-        lag = LoopLag()
-        lag.start()
-        await until(lambda: sum(lag.seconds.counts) >= 2)
-        lag.stop()
-        seen = sum(lag.seconds.counts)
-        await asyncio.sleep(2 * LOOK_SECONDS)
-        assert sum(lag.seconds.counts) == seen
-
-    bounded(main)
+async def test_it_looks_again_and_again() -> None:
+    lag = LoopLag()
+    lag.start()
+    await until(lambda: sum(lag.seconds.counts) >= 2)
+    lag.stop()
+    seen = sum(lag.seconds.counts)
+    await asyncio.sleep(2 * LOOK_SECONDS)
+    assert sum(lag.seconds.counts) == seen
 
 
 def test_this_process_and_others() -> None:

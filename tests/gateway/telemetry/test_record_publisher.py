@@ -8,7 +8,7 @@ import pytest
 import gateway.telemetry.record_publisher
 from gateway.telemetry.record_publisher import MOST_WAITING, RecordPublisher
 from observability.record import RequestRecord
-from tests.harness import bounded, until
+from tests.loops import until
 
 
 class Kept:
@@ -32,26 +32,23 @@ def record(name: str = "req") -> RequestRecord:
     return RequestRecord(name, "chat", 1.0, 1000.0)
 
 
-def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway.telemetry.record_publisher, "GATHER_SECONDS", 0.001)
 
-    async def main() -> None:
-        sinks = [Kept(), Kept()]
-        record_publisher = RecordPublisher(sinks, clock=lambda: 7.0)
-        first, second = record("a"), record("b")
-        record_publisher.ended(first)
-        record_publisher.ended(second)
-        assert sinks[0].batches == []
-        record_publisher.start()
-        await until(lambda: sinks[1].batches)
-        assert [sink.batches for sink in sinks] == [[[first, second]], [[first, second]]]
-        assert first.ended == 7.0
-        record_publisher.ended(record("c"))
-        await record_publisher.aclose()
-        assert [len(sink.batches) for sink in sinks] == [2, 2]
-        assert [sink.closed for sink in sinks] == [1, 1]
-
-    bounded(main)
+    sinks = [Kept(), Kept()]
+    record_publisher = RecordPublisher(sinks, clock=lambda: 7.0)
+    first, second = record("a"), record("b")
+    record_publisher.ended(first)
+    record_publisher.ended(second)
+    assert sinks[0].batches == []
+    record_publisher.start()
+    await until(lambda: sinks[1].batches)
+    assert [sink.batches for sink in sinks] == [[[first, second]], [[first, second]]]
+    assert first.ended == 7.0
+    record_publisher.ended(record("c"))
+    await record_publisher.aclose()
+    assert [len(sink.batches) for sink in sinks] == [2, 2]
+    assert [sink.closed for sink in sinks] == [1, 1]
 
 
 def test_no_more_than_so_many_wait() -> None:

@@ -146,19 +146,16 @@ def test_a_refused_connection_is_a_failed_request() -> None:
     assert result.statuses == {}
 
 
-def test_a_silent_server_ends_the_run() -> None:
-    async def run() -> None:
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+async def test_a_silent_server_ends_the_run() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
 
-        listener = await asyncio.start_server(silent, "127.0.0.1", 0)
-        port = listener.sockets[0].getsockname()[1]
-        try:
-            with pytest.raises(Stalled):
-                await run_load(LoadSpec(bodies=[b"{}"], concurrency=1, requests=1, port=port, stall_seconds=0.1))
-        finally:
-            listener.close()
-            await asyncio.sleep(0.05)
-
-    asyncio.run(run())
+    listener = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    try:
+        with pytest.raises(Stalled):
+            await run_load(LoadSpec(bodies=[b"{}"], concurrency=1, requests=1, port=port, stall_seconds=0.1))
+    finally:
+        listener.close()
+        await asyncio.sleep(0.05)

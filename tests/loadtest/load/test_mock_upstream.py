@@ -1,13 +1,13 @@
 """The benchmarks' upstream, as a client of the API sees it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import orjson
 import pytest
 
 from loadtest.load.mock_upstream import Answers, listen
-from tests.harness import bounded
 
 TOKENS = 5
 
@@ -34,22 +34,20 @@ def post(body: bytes) -> bytes:
     return b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-def served(pace_ms: float, check: Callable[[int], Awaitable[None]]) -> None:
-    async def main() -> None:
-        answers = Answers(TOKENS, pace_ms)
-        ticking = asyncio.create_task(answers.tick()) if pace_ms else None
-        async with await listen(0, answers) as server:
-            await check(server.sockets[0].getsockname()[1])
-        if ticking is not None:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
-
-    bounded(main)
+@contextlib.asynccontextmanager
+async def served(pace_ms: float) -> AsyncIterator[int]:
+    answers = Answers(TOKENS, pace_ms)
+    ticking = asyncio.create_task(answers.tick()) if pace_ms else None
+    async with await listen(0, answers) as server:
+        yield server.sockets[0].getsockname()[1]
+    if ticking is not None:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
 
 
 @pytest.mark.parametrize("pace_ms", [0.0, 1.0])
-def test_a_stream_has_its_tokens_its_usage_and_its_end(pace_ms: float) -> None:
-    async def check(port: int) -> None:
+async def test_a_stream_has_its_tokens_its_usage_and_its_end(pace_ms: float) -> None:
+    async with served(pace_ms) as port:
         body = await asked(port, post(b'{"stream":true}'))
         *events, done, rest = body.split(b"\n\n")
         chunks = [orjson.loads(event.removeprefix(b"data: ")) for event in events]
@@ -57,25 +55,19 @@ def test_a_stream_has_its_tokens_its_usage_and_its_end(pace_ms: float) -> None:
         assert sum("content" in c["choices"][0]["delta"] for c in chunks if c["choices"]) == TOKENS
         assert chunks[-1]["usage"]["completion_tokens"] == TOKENS
 
-    served(pace_ms, check)
 
-
-def test_a_whole_answer_and_the_models() -> None:
-    async def check(port: int) -> None:
+async def test_a_whole_answer_and_the_models() -> None:
+    async with served(0.0) as port:
         whole = orjson.loads(await asked(port, post(b"{}")))
         assert whole["usage"]["completion_tokens"] == TOKENS
         assert orjson.loads(await asked(port, b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n"))["data"] == []
 
-    served(0.0, check)
 
-
-def test_a_request_may_come_in_pieces() -> None:
-    async def check(port: int) -> None:
+async def test_a_request_may_come_in_pieces() -> None:
+    async with served(0.0) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for byte in post(b'{"a":1}'):
             writer.write(bytes([byte]))
             await writer.drain()
         assert await reader.read(12) == b"HTTP/1.1 200"
         writer.close()
-
-    served(0.0, check)

@@ -109,22 +109,19 @@ def test_two_processes_have_two_chains_and_the_next_goes_on_with_the_first(tmp_p
     assert problems(tmp_path / "journal", read_key(tmp_path / "key")) == []
 
 
-def test_records_that_find_no_room_are_counted_and_the_journal_says_so(
+async def test_records_that_find_no_room_are_counted_and_the_journal_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 100)
 
-    async def main() -> None:
-        journal = request_journal(settings_of(tmp_path))
-        for number in range(30):
-            journal.take([record_of(number * 10 + place) for place in range(10)])
-        assert (journal.lost, journal.counts()["journal_unwritten_records"]) == (200, 100)
-        journal.start()
-        await until(lambda: journal.written == 100)
-        journal.take([record_of(number) for number in range(1000, 1010)])
-        await journal.aclose()
-
-    asyncio.run(main())
+    journal = request_journal(settings_of(tmp_path))
+    for number in range(30):
+        journal.take([record_of(number * 10 + place) for place in range(10)])
+    assert (journal.lost, journal.counts()["journal_unwritten_records"]) == (200, 100)
+    journal.start()
+    await until(lambda: journal.written == 100)
+    journal.take([record_of(number) for number in range(1000, 1010)])
+    await journal.aclose()
     assert ids(tmp_path / "journal") == [f"req_{number}" for number in (*range(100), *range(1000, 1010))]
     assert events(tmp_path / "journal") == ["opened", "lost"]
     assert [record.message for record in caplog.records] == [
@@ -256,7 +253,7 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path: Path, caplog: pytest.L
     assert "chmod 600" in caplog.records[0].message
 
 
-def test_a_disk_that_hangs_holds_up_nobody(
+async def test_a_disk_that_hangs_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.05)
@@ -268,30 +265,27 @@ def test_a_disk_that_hangs_holds_up_nobody(
         hang.wait()
         real(descriptor)
 
-    async def main() -> None:
-        journal = Journal(
-            settings_of(tmp_path, refuse=True, flush_seconds=0.0),
-            "worker",
-            lines=request_lines,
-            clock=clock,
-        )
-        journal.start()
-        journal.take([record_of(0)])
-        await until(lambda: journal.written)
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", fsync)
-            journal.take([record_of(1)])
-            await until(hung.is_set)
-            refusing = [journal.refusing]
-            clock.now += 6
-            assert [*refusing, journal.refusing] == [False, True]
-            journal.take([record_of(2)])
-            await journal.aclose()
-            journal.take([record_of(3)])
-            assert (journal.written, journal.lost) == (1, 1)
-            hang.set()
-
-    asyncio.run(main())
+    journal = Journal(
+        settings_of(tmp_path, refuse=True, flush_seconds=0.0),
+        "worker",
+        lines=request_lines,
+        clock=clock,
+    )
+    journal.start()
+    journal.take([record_of(0)])
+    await until(lambda: journal.written)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        journal.take([record_of(1)])
+        await until(hung.is_set)
+        refusing = [journal.refusing]
+        clock.now += 6
+        assert [*refusing, journal.refusing] == [False, True]
+        journal.take([record_of(2)])
+        await journal.aclose()
+        journal.take([record_of(3)])
+        assert (journal.written, journal.lost) == (1, 1)
+        hang.set()
     said = [record.message for record in caplog.records]
     assert (
         said[0]
@@ -314,14 +308,11 @@ def test_a_defect_of_an_entry_does_not_end_the_thread(tmp_path: Path) -> None:
     )
 
 
-def test_closing_without_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_closing_without_a_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
         journal = request_journal(settings_of(tmp_path))
         journal.take([record_of(0)])
         await journal.aclose()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(main())
     assert [record.message for record in caplog.records] == [
         "the audit journal could not be finished: 1 records are not in it"
     ]

@@ -20,7 +20,7 @@ from observability.metrics.publishing import Publisher
 from observability.metrics.series_slots import claim
 from observability.metrics.snapshot import Numbers
 from observability.metrics.tenant_series import Wanted
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.observability.metrics.records import record, sink_of
 
 
@@ -55,32 +55,31 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_it_writes_again_and_again_and_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        folder, sink = tmp_path / "new" / "metrics", sink_of()
-        publisher = publisher_of(folder, Counted(), sink=sink)
-        running = asyncio.create_task(publisher.run())
-        sink.take([record()])
-        await until(lambda: total(read(folder)) == 1)
-        seen = read(folder)
-        assert (seen.pids, seen.parent) == ([os.getpid()], os.getppid())
-        assert abs(seen.started - time.time()) < 60
-        assert seen.numbers.values[declared.IN_FLIGHT.name] == {(): 7}
-        assert {view["kind"] for view in seen.recent} == {"routed"}
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        sink.take([record()])
-        await publisher.aclose()
-        await publisher.aclose()
-        seen = read(folder)
-        assert (total(seen), seen.pids) == (2, [])
-        assert publisher.counts() == {"telemetry_dropped_total": 0}
-
-    bounded(main)
+async def test_it_writes_again_and_again_and_at_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder, sink = tmp_path / "new" / "metrics", sink_of()
+    publisher = publisher_of(folder, Counted(), sink=sink)
+    running = asyncio.create_task(publisher.run())
+    sink.take([record()])
+    await until(lambda: total(read(folder)) == 1)
+    seen = read(folder)
+    assert (seen.pids, seen.parent) == ([os.getpid()], os.getppid())
+    assert abs(seen.started - time.time()) < 60
+    assert seen.numbers.values[declared.IN_FLIGHT.name] == {(): 7}
+    assert {view["kind"] for view in seen.recent} == {"routed"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    sink.take([record()])
+    await publisher.aclose()
+    await publisher.aclose()
+    seen = read(folder)
+    assert (total(seen), seen.pids) == (2, [])
+    assert publisher.counts() == {"telemetry_dropped_total": 0}
     assert not caplog.records
 
 
-def test_a_place_is_asked_for_again_while_others_are_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_place_is_asked_for_again_while_others_are_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries = [0]
 
     def busy_at_first(folder: Path, wanted: Wanted, most: int) -> list[str] | None:
@@ -89,39 +88,33 @@ def test_a_place_is_asked_for_again_while_others_are_at_it(tmp_path: Path, monke
 
     monkeypatch.setattr(publishing, "claim", busy_at_first)
 
-    async def main() -> None:
-        sink = sink_of()
-        publisher = publisher_of(tmp_path, sink=sink)
+    sink = sink_of()
+    publisher = publisher_of(tmp_path, sink=sink)
+    sink.take([record()])
+    await publisher.publish()
+    assert total(read(tmp_path)) == 1
+    await publisher.publish()
+    assert tries == [4], "there is nothing more to ask for"
+    await publisher.aclose()
+
+
+async def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink = sink_of()
+    publisher = publisher_of(tmp_path, sink=sink)
+    await publisher.publish()
+    (path,) = files(tmp_path, SUFFIX)
+    before = path.read_bytes()
+    for _ in range(3):
+        # Every write to it fails, as on a disk without room.
+        path.with_name(path.name + ".part").symlink_to("/dev/full")
         sink.take([record()])
         await publisher.publish()
-        assert total(read(tmp_path)) == 1
-        await publisher.publish()
-        assert tries == [4], "there is nothing more to ask for"
-        await publisher.aclose()
-
-    bounded(main)
-
-
-def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        sink = sink_of()
-        publisher = publisher_of(tmp_path, sink=sink)
-        await publisher.publish()
-        (path,) = files(tmp_path, SUFFIX)
-        before = path.read_bytes()
-        for _ in range(3):
-            # Every write to it fails, as on a disk without room.
-            path.with_name(path.name + ".part").symlink_to("/dev/full")
-            sink.take([record()])
-            await publisher.publish()
-            assert path.read_bytes() == before
-            assert not files(tmp_path, ".part")
-        assert publisher.counts() == {"telemetry_dropped_total": 3}
-        await publisher.publish()
-        assert total(read(tmp_path)) == 3, "nothing is lost but time"
-        await publisher.aclose()
-
-    bounded(main)
+        assert path.read_bytes() == before
+        assert not files(tmp_path, ".part")
+    assert publisher.counts() == {"telemetry_dropped_total": 3}
+    await publisher.publish()
+    assert total(read(tmp_path)) == 3, "nothing is lost but time"
+    await publisher.aclose()
     assert [line.getMessage().split(":")[0] for line in caplog.records] == [
         "metrics cannot be written, requests go on",
         "metrics are written again",
@@ -129,46 +122,42 @@ def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "No space left" in caplog.records[0].getMessage()
 
 
-def test_a_folder_that_is_gone_or_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        folder, sink = tmp_path / "metrics", sink_of()
-        folder.write_text("a file")
-        publisher = publisher_of(folder, sink=sink)
-        sink.take([record()])
-        for _ in range(3):
-            await publisher.publish()
-        folder.unlink()
+async def test_a_folder_that_is_gone_or_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder, sink = tmp_path / "metrics", sink_of()
+    folder.write_text("a file")
+    publisher = publisher_of(folder, sink=sink)
+    sink.take([record()])
+    for _ in range(3):
         await publisher.publish()
-        assert total(read(folder)) == 1
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-        await publisher.publish()
-        seen = read(folder)
-        assert (total(seen), seen.pids) == (1, [os.getpid()])
-        await publisher.aclose()
-
-    bounded(main)
+    folder.unlink()
+    await publisher.publish()
+    assert total(read(folder)) == 1
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    await publisher.publish()
+    seen = read(folder)
+    assert (total(seen), seen.pids) == (1, [os.getpid()])
+    await publisher.aclose()
     assert len(caplog.records) == 2
 
 
-def test_a_part_that_breaks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        source = Counted()
-        publisher = publisher_of(tmp_path, source)
-        source.broken = True
-        for _ in range(3):
-            await publisher.publish()
-        source.broken = False
+async def test_a_part_that_breaks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = Counted()
+    publisher = publisher_of(tmp_path, source)
+    source.broken = True
+    for _ in range(3):
         await publisher.publish()
-        assert read(tmp_path).numbers.values[declared.IN_FLIGHT.name] == {(): 7}
-        await publisher.aclose()
-
-    bounded(main)
+    source.broken = False
+    await publisher.publish()
+    assert read(tmp_path).numbers.values[declared.IN_FLIGHT.name] == {(): 7}
+    await publisher.aclose()
     assert len(caplog.records) == 2
 
 
-def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_disk_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     hanging, calls = threading.Event(), []
 
     def stuck(path: Path, data: bytes) -> None:
@@ -179,21 +168,18 @@ def test_a_disk_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capl
     monkeypatch.setattr(publishing, "WRITE_SECONDS", 0.001)
     monkeypatch.setattr(publishing, "CLOSE_SECONDS", 0.05)
 
-    async def main() -> None:
-        sink = sink_of()
-        publisher = publisher_of(tmp_path, sink=sink)
-        running = asyncio.create_task(publisher.run())
-        await until(lambda: calls)
-        for _ in range(100):
-            sink.take([record()])
-            await asyncio.sleep(0)
-        assert len(calls) == 1, "nothing gathers behind it"
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await publisher.aclose()
-        hanging.set()
-
-    bounded(main)
+    sink = sink_of()
+    publisher = publisher_of(tmp_path, sink=sink)
+    running = asyncio.create_task(publisher.run())
+    await until(lambda: calls)
+    for _ in range(100):
+        sink.take([record()])
+        await asyncio.sleep(0)
+    assert len(calls) == 1, "nothing gathers behind it"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await publisher.aclose()
+    hanging.set()
     assert ["is slow" in line.getMessage() for line in caplog.records] == [True]
 
 

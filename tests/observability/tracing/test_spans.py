@@ -100,14 +100,11 @@ def test_it_says_what_conventions_call_it() -> None:
     }
 
 
-def test_the_resource_names_the_process() -> None:
-    async def main() -> None:
+async def test_the_resource_names_the_process() -> None:
+    with collector() as made:
         sink = TraceSink(made.endpoint + "/v1/traces", instance="w1", headers={"X-Scope": "a"})
         sink.take([sampled()])
         await sink.aclose()
-
-    with collector() as made:
-        asyncio.run(main())
         assert made.resource["service.name"] == "penstock"
         assert made.resource["service.instance.id"] == "w1"
         assert made.paths == ["/v1/traces"]

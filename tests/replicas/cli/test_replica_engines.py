@@ -20,7 +20,7 @@ from replicas.engines.tensorrt_llm.options import Options
 from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
 from tests.fake_tensorrt_llm import package as fake_tensorrt_llm
 from tests.fake_tensorrt_llm.llm import POISON
-from tests.harness import bounded, submit_of, worker_at
+from tests.harness import submit_of, worker_at
 
 BASE = ["replica", "--engine", "tensorrt_llm", "--model", "m", "--tokenizer", "mistral-tekken"]
 
@@ -149,40 +149,37 @@ def test_adapters_are_named_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["terminated", "engine lost"])
-def test_a_process_serves_and_exits_as_its_supervisor_needs(ending: str, state_dir: Path) -> None:
-    async def main() -> None:
-        command = [sys.executable, "-m", "tests.fake_tensorrt_llm.cli", *BASE, "--max-sequence-tokens", "1000"]
-        command += ["--listen", "127.0.0.1:0", "--probe-seconds", "1", "--probe-timeout-seconds", "1"]
-        process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
-        assert process.stderr is not None
-        try:
-            address = ""
-            while not address:
-                line = (await process.stderr.readline()).decode()
-                assert line, "it ended before it served"
-                found = re.search(r"serving on (127\.0\.0\.1:\d+)", line)
-                address = found.group(1) if found else ""
-            async with worker_at(address) as worker:
-                welcome = await worker.hello()
-                assert welcome.info.engine == "tensorrt_llm"
-                assert welcome.info.kv_blocks_total > 0
-                await worker.send((1, submit_of(30)))
-                await worker.finished(1)
-                assert len(worker.tokens[1]) == 30
-                if ending == "engine lost":
-                    await worker.send((2, submit_of(5, prompt=POISON)))
-                    await worker.finished(2, ack=False)
-                    failure = worker.finishes[2].failure
-                    assert failure is not None
-                    assert failure.code == "engine_error"
-            if ending == "terminated":
-                process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(15):
-                await process.stderr.read()
-                assert await process.wait() == (0 if ending == "terminated" else 1)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-    bounded(main, seconds=40)
+async def test_a_process_serves_and_exits_as_its_supervisor_needs(ending: str, state_dir: Path) -> None:
+    command = [sys.executable, "-m", "tests.fake_tensorrt_llm.cli", *BASE, "--max-sequence-tokens", "1000"]
+    command += ["--listen", "127.0.0.1:0", "--probe-seconds", "1", "--probe-timeout-seconds", "1"]
+    process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        address = ""
+        while not address:
+            line = (await process.stderr.readline()).decode()
+            assert line, "it ended before it served"
+            found = re.search(r"serving on (127\.0\.0\.1:\d+)", line)
+            address = found.group(1) if found else ""
+        async with worker_at(address) as worker:
+            welcome = await worker.hello()
+            assert welcome.info.engine == "tensorrt_llm"
+            assert welcome.info.kv_blocks_total > 0
+            await worker.send((1, submit_of(30)))
+            await worker.finished(1)
+            assert len(worker.tokens[1]) == 30
+            if ending == "engine lost":
+                await worker.send((2, submit_of(5, prompt=POISON)))
+                await worker.finished(2, ack=False)
+                failure = worker.finishes[2].failure
+                assert failure is not None
+                assert failure.code == "engine_error"
+        if ending == "terminated":
+            process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(15):
+            await process.stderr.read()
+            assert await process.wait() == (0 if ending == "terminated" else 1)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -13,7 +13,8 @@ from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.replica_engines import engines_of
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
-from tests.harness import bounded, submit_of, tekken, until
+from tests.harness import submit_of, tekken
+from tests.loops import bounded, until
 
 BASE = ["replica", "--engine", "simulated", "--model", "mixtral-8x7b", "--port", "50051", "--port", "50052"]
 

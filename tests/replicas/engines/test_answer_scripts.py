@@ -8,7 +8,7 @@ from protos.script import Line
 from protos.types import FinishReason, Guide, GuideKind, Submit
 from replicas.engines.answer_scripts import Script
 from replicas.engines.simulated import SimulatedEngine
-from tests.harness import answers_of, bounded, engine_of, readable_corpus, readable_vocabulary, submit_of, tekken
+from tests.harness import answers_of, engine_of, readable_corpus, readable_vocabulary, submit_of, tekken
 
 VOCABULARY = readable_vocabulary()
 CALL = '[TOOL_CALLS][{"name": "f", "arguments": {}}]'
@@ -36,28 +36,25 @@ def test_the_first_line_that_the_prompt_contains_answers() -> None:
     assert Script((Line("", "all"),), VOCABULARY).answer([5]) == VOCABULARY.encode("all")
 
 
-def test_it_goes_with_whatever_else_is_asked_for() -> None:
+async def test_it_goes_with_whatever_else_is_asked_for() -> None:
     said = VOCABULARY.encode_marked(CALL)
 
-    async def main() -> None:
-        whole, cut, first, second, moved = await answers_of(
-            ask("sunny", logprobs=2),
-            ask("sunny", 3),
-            ask("sunny", n=2),
-            submit_of(100, prompt=[*prompt("sunny"), *said[:4]], generated=4, ignore_eos=False),
-            **OPTIONS,
-        )
-        assert whole == first == second == said
-        assert (cut, moved) == (said[:3], said[4:])
-        longer, stopped, other = await answers_of(
-            ask("sunny", 50, ignore_eos=True), ask("sunny", stop_token_ids=(said[2],)), ask("cloudy", 5), **OPTIONS
-        )
-        assert longer[: len(said)] == said
-        assert len(longer) == 50
-        assert stopped == said[:2]
-        assert other == (await answers_of(ask("cloudy", 5), **(OPTIONS | {"script": ()})))[0]
-
-    bounded(main)
+    whole, cut, first, second, moved = await answers_of(
+        ask("sunny", logprobs=2),
+        ask("sunny", 3),
+        ask("sunny", n=2),
+        submit_of(100, prompt=[*prompt("sunny"), *said[:4]], generated=4, ignore_eos=False),
+        **OPTIONS,
+    )
+    assert whole == first == second == said
+    assert (cut, moved) == (said[:3], said[4:])
+    longer, stopped, other = await answers_of(
+        ask("sunny", 50, ignore_eos=True), ask("sunny", stop_token_ids=(said[2],)), ask("cloudy", 5), **OPTIONS
+    )
+    assert longer[: len(said)] == said
+    assert len(longer) == 50
+    assert stopped == said[:2]
+    assert other == (await answers_of(ask("cloudy", 5), **(OPTIONS | {"script": ()})))[0]
 
 
 def test_it_is_handed_over() -> None:
@@ -69,16 +66,13 @@ def test_it_is_handed_over() -> None:
     assert (course.total, course.reason) == (len(said), FinishReason.STOP)
 
 
-def test_a_guide_has_the_answer_only_if_that_keeps_to_it() -> None:
-    async def main() -> None:
-        options = OPTIONS | {"script": (Line("", "no"),)}
-        agreed, refused = await answers_of(
-            ask("x", guide=Guide(GuideKind.REGEX, "yes|no")), ask("x", guide=Guide(GuideKind.REGEX, "[0-9]")), **options
-        )
-        assert agreed == VOCABULARY.encode("no")
-        assert VOCABULARY.token_bytes(refused[0]).isdigit()
-
-    bounded(main)
+async def test_a_guide_has_the_answer_only_if_that_keeps_to_it() -> None:
+    options = OPTIONS | {"script": (Line("", "no"),)}
+    agreed, refused = await answers_of(
+        ask("x", guide=Guide(GuideKind.REGEX, "yes|no")), ask("x", guide=Guide(GuideKind.REGEX, "[0-9]")), **options
+    )
+    assert agreed == VOCABULARY.encode("no")
+    assert VOCABULARY.token_bytes(refused[0]).isdigit()
 
 
 def test_a_script_needs_a_vocabulary() -> None:

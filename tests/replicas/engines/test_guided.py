@@ -19,7 +19,8 @@ from replicas.engines.guided.errors import GuideError
 from replicas.engines.guided.palette import Palette, palette_of
 from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
-from tests.harness import bounded, engine_of, readable_corpus, readable_vocabulary, submit_of, until
+from tests.harness import engine_of, readable_corpus, readable_vocabulary, submit_of
+from tests.loops import until
 from tests.replicas.engines.guiding import PERSON, answer, schema_guide, text_of
 
 TREE = {
@@ -264,114 +265,96 @@ def ask(count: int = 500, **options: Any) -> Submit:
     return submit_of(count, guide=schema_guide(PERSON), **({"ignore_eos": False} | options))
 
 
-def test_an_engine_with_a_vocabulary_honours_guides() -> None:
+async def test_an_engine_with_a_vocabulary_honours_guides() -> None:
     assert Feature.GUIDED in guided_engine().info.features
     assert Feature.GUIDED not in engine_of().info.features
 
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, ask(n=3, logprobs=2))
-        heard.engine.submit(2, ask(seed=8))
-        heard.engine.submit(3, ask(10))
-        heard.engine.submit(4, ask(ignore_eos=True, min_tokens=400))
-        keys = [(1, 0), (1, 1), (1, 2), (2, 0), (3, 0), (4, 0)]
-        await heard.ended(*keys)
-        for key in keys[:4] + keys[5:]:
-            assert heard.finishes[key].reason is FinishReason.STOP
-            assert heard.finishes[key].completion_tokens == len(heard.tokens[key])
-            jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of(heard.tokens[key])))
-        assert heard.finishes[3, 0].reason is FinishReason.LENGTH
-        assert heard.tokens[3, 0] == heard.tokens[1, 0][:10]
-        assert len({tuple(heard.tokens[key]) for key in keys[:4]}) == 4
-        await heard.stop()
-
-    bounded(main)
+    heard = Heard()
+    heard.engine.submit(1, ask(n=3, logprobs=2))
+    heard.engine.submit(2, ask(seed=8))
+    heard.engine.submit(3, ask(10))
+    heard.engine.submit(4, ask(ignore_eos=True, min_tokens=400))
+    keys = [(1, 0), (1, 1), (1, 2), (2, 0), (3, 0), (4, 0)]
+    await heard.ended(*keys)
+    for key in keys[:4] + keys[5:]:
+        assert heard.finishes[key].reason is FinishReason.STOP
+        assert heard.finishes[key].completion_tokens == len(heard.tokens[key])
+        jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of(heard.tokens[key])))
+    assert heard.finishes[3, 0].reason is FinishReason.LENGTH
+    assert heard.tokens[3, 0] == heard.tokens[1, 0][:10]
+    assert len({tuple(heard.tokens[key]) for key in keys[:4]}) == 4
+    await heard.stop()
 
 
-def test_an_answer_moves_and_is_handed_over() -> None:
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, ask())
-        await heard.ended((1, 0))
-        whole = heard.tokens[1, 0]
-        for handle, cut in enumerate((1, 7, len(whole) - 1), 2):
-            heard.engine.submit(handle, ask(prompt=[1, 2, 3, *whole[:cut]], generated=cut))
-            await heard.ended((handle, 0))
-            assert heard.tokens[handle, 0] == whole[cut:]
-        # Nobody gave a seed, and the second replica has drawn another.
-        heard.engine.submit(5, ask(prompt=[1, 2, 3, *whole[:9]], generated=9, seed=None))
-        await heard.ended((5, 0))
-        jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of(whole[:9] + heard.tokens[5, 0])))
-        heard.engine.submit(6, ask(prefill_only=True, seed=None))
-        await heard.ended((6, 0))
-        handoff = heard.finishes[6, 0].handoff
-        assert handoff is not None
-        assert heard.tokens[6, 0] == list(handoff.first_tokens)
-        heard.engine.submit(7, ask(handoff=handoff, seed=None))
-        await heard.ended((7, 0))
-        jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of([*heard.tokens[6, 0], *heard.tokens[7, 0]])))
-        await heard.stop()
-
-    bounded(main)
+async def test_an_answer_moves_and_is_handed_over() -> None:
+    heard = Heard()
+    heard.engine.submit(1, ask())
+    await heard.ended((1, 0))
+    whole = heard.tokens[1, 0]
+    for handle, cut in enumerate((1, 7, len(whole) - 1), 2):
+        heard.engine.submit(handle, ask(prompt=[1, 2, 3, *whole[:cut]], generated=cut))
+        await heard.ended((handle, 0))
+        assert heard.tokens[handle, 0] == whole[cut:]
+    # Nobody gave a seed, and the second replica has drawn another.
+    heard.engine.submit(5, ask(prompt=[1, 2, 3, *whole[:9]], generated=9, seed=None))
+    await heard.ended((5, 0))
+    jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of(whole[:9] + heard.tokens[5, 0])))
+    heard.engine.submit(6, ask(prefill_only=True, seed=None))
+    await heard.ended((6, 0))
+    handoff = heard.finishes[6, 0].handoff
+    assert handoff is not None
+    assert heard.tokens[6, 0] == list(handoff.first_tokens)
+    heard.engine.submit(7, ask(handoff=handoff, seed=None))
+    await heard.ended((7, 0))
+    jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of([*heard.tokens[6, 0], *heard.tokens[7, 0]])))
+    await heard.stop()
 
 
-def test_stop_tokens_end_it_where_they_come() -> None:
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, ask())
-        await heard.ended((1, 0))
-        whole = heard.tokens[1, 0]
-        heard.engine.submit(2, ask(stop_token_ids=(whole[5],)))
-        await heard.ended((2, 0))
-        assert heard.tokens[2, 0] == whole[: whole.index(whole[5])]
-        assert heard.finishes[2, 0].reason is FinishReason.STOP
-        await heard.stop()
-
-    bounded(main)
+async def test_stop_tokens_end_it_where_they_come() -> None:
+    heard = Heard()
+    heard.engine.submit(1, ask())
+    await heard.ended((1, 0))
+    whole = heard.tokens[1, 0]
+    heard.engine.submit(2, ask(stop_token_ids=(whole[5],)))
+    await heard.ended((2, 0))
+    assert heard.tokens[2, 0] == whole[: whole.index(whole[5])]
+    assert heard.finishes[2, 0].reason is FinishReason.STOP
+    await heard.stop()
 
 
 @pytest.mark.parametrize("guide", [schema_guide({"$ref": "#/$defs/x"}), Guide(GuideKind.REGEX, "(")])
-def test_a_bad_guide_fails_its_request_alone(guide: Guide) -> None:
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, submit_of(5, guide=guide, n=2))
-        heard.engine.submit(2, submit_of(5))
-        await heard.ended((1, 0), (1, 1), (2, 0))
-        for index in (0, 1):
-            failure = heard.finishes[1, index].failure
-            assert failure is not None
-            assert (failure.code, failure.param) == ("unsupported_parameter", "guide")
-        assert heard.finishes[2, 0].reason is FinishReason.LENGTH
-        await heard.stop()
-
-    bounded(main)
+async def test_a_bad_guide_fails_its_request_alone(guide: Guide) -> None:
+    heard = Heard()
+    heard.engine.submit(1, submit_of(5, guide=guide, n=2))
+    heard.engine.submit(2, submit_of(5))
+    await heard.ended((1, 0), (1, 1), (2, 0))
+    for index in (0, 1):
+        failure = heard.finishes[1, index].failure
+        assert failure is not None
+        assert (failure.code, failure.param) == ("unsupported_parameter", "guide")
+    assert heard.finishes[2, 0].reason is FinishReason.LENGTH
+    await heard.stop()
 
 
-def test_a_request_may_be_cancelled_before_its_answer_is_there() -> None:
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, ask(n=2))
-        heard.engine.submit(2, ask(n=2))
-        heard.engine.cancel(1)
-        await heard.ended((1, 0), (1, 1), (2, 0), (2, 1))
-        assert {heard.finishes[1, k].reason for k in (0, 1)} == {FinishReason.CANCELLED}
-        assert heard.finishes[2, 0].reason is FinishReason.STOP
-        await heard.stop()
-
-    bounded(main)
+async def test_a_request_may_be_cancelled_before_its_answer_is_there() -> None:
+    heard = Heard()
+    heard.engine.submit(1, ask(n=2))
+    heard.engine.submit(2, ask(n=2))
+    heard.engine.cancel(1)
+    await heard.ended((1, 0), (1, 1), (2, 0), (2, 1))
+    assert {heard.finishes[1, k].reason for k in (0, 1)} == {FinishReason.CANCELLED}
+    assert heard.finishes[2, 0].reason is FinishReason.STOP
+    await heard.stop()
 
 
-def test_what_waits_for_its_answer_is_part_of_the_load() -> None:
-    async def main() -> None:
-        heard = Heard()
-        heard.engine.submit(1, ask(n=2))
-        heard.engine.submit(2, submit_of(5))
-        await until(lambda: heard.steps)
-        assert max(step.load.waiting for step in heard.steps) == 2
-        await heard.ended((1, 0), (1, 1), (2, 0))
-        await until(lambda: heard.steps[-1].load.running + heard.steps[-1].load.waiting == 0)
-        await heard.stop()
-        heard.engine.submit(3, ask())
-        await asyncio.sleep(0)
-
-    bounded(main)
+async def test_what_waits_for_its_answer_is_part_of_the_load() -> None:
+    heard = Heard()
+    heard.engine.submit(1, ask(n=2))
+    heard.engine.submit(2, submit_of(5))
+    await until(lambda: heard.steps)
+    assert max(step.load.waiting for step in heard.steps) == 2
+    await heard.ended((1, 0), (1, 1), (2, 0))
+    await until(lambda: heard.steps[-1].load.running + heard.steps[-1].load.waiting == 0)
+    await heard.stop()
+    heard.engine.submit(3, ask())
+    await asyncio.sleep(0)

@@ -17,7 +17,8 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import RefusesWith, SilentEngine, info_of
-from tests.harness import bounded, gated_engine, serving, submit_of, tokens_in, until
+from tests.harness import gated_engine, serving, submit_of, tokens_in
+from tests.loops import until
 from tests.routing.fleets import fleet_at
 from tests.routing.mortal import DRAINED, FAILED, LOST, Death, begin, mortals, read, whole_answer
 
@@ -55,70 +56,61 @@ async def fleet_of(*engines: tuple[Engine, Role]) -> AsyncIterator[Fleet]:
     ],
     ids=str,
 )
-def test_a_pair_answers_as_one_replica_does(fields: dict[str, Any]) -> None:
-    async def main() -> None:
-        options = {key: fields[key] for key in fields if key == "output_tokens"}
-        rest = {key: fields[key] for key in fields if key not in ("output_tokens", "max_tokens")}
-        submit = submit_of(fields.get("max_tokens", 12), prompt=range(70), **rest)
-        expected = await whole_answer(submit, **options)
-        async with mortals(Death(), Death(), roles=PAIR, **options) as (fleet, engines):
-            answer = await read(await begin(fleet, submit), submit.sampling.n)
-            assert answer.tokens == expected.tokens
-            assert answer.logprobs == expected.logprobs
-            assert [f.reason for f in answer.finishes] == [f.reason for f in expected.finishes]
-            assert all(request.prefill_only for request in engines[0].submitted)
-            assert all(request.handoff is not None for request in engines[1].submitted)
-            await until(lambda: not engines[0].open | engines[1].open)
-
-    bounded(main)
+async def test_a_pair_answers_as_one_replica_does(fields: dict[str, Any]) -> None:
+    options = {key: fields[key] for key in fields if key == "output_tokens"}
+    rest = {key: fields[key] for key in fields if key not in ("output_tokens", "max_tokens")}
+    submit = submit_of(fields.get("max_tokens", 12), prompt=range(70), **rest)
+    expected = await whole_answer(submit, **options)
+    async with mortals(Death(), Death(), roles=PAIR, **options) as (fleet, engines):
+        answer = await read(await begin(fleet, submit), submit.sampling.n)
+        assert answer.tokens == expected.tokens
+        assert answer.logprobs == expected.logprobs
+        assert [f.reason for f in answer.finishes] == [f.reason for f in expected.finishes]
+        assert all(request.prefill_only for request in engines[0].submitted)
+        assert all(request.handoff is not None for request in engines[1].submitted)
+        await until(lambda: not engines[0].open | engines[1].open)
 
 
-def test_what_is_told_is_of_both_sides() -> None:
-    async def main() -> None:
-        first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
-        async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
-            task = asyncio.create_task(begin(fleet, submit_of(3)))
-            await until(lambda: first.submitted)
-            assert (first.submitted[1].max_tokens, first.submitted[1].prefill_only) == (3, True)
-            first.say(Delta(1, 0, [5], cached_tokens=2))
-            dispatched = await task
-            assert dispatched.first == [(0, (5,), None, None)]
-            handoff = Handoff(b"state", (5,))
-            ended = Finish(FinishReason.LENGTH, 3, 2, 1, Timing(10, 200, 0), handoff=handoff)
-            first.say(finishes=[(1, 0, ended)])
-            await until(lambda: second.submitted)
-            assert second.submitted[1].handoff == handoff
-            second.say(Delta(1, 0, [6]), Delta(1, 0, [7]))
-            second.say(finishes=[(1, 0, Finish(FinishReason.STOP, 3, 0, 3, Timing(1, 30, 4000)))])
-            answer = await read(dispatched)
-            assert answer.tokens == [[5, 6, 7]]
-            assert answer.finishes == [Finish(FinishReason.STOP, 3, 2, 3, Timing(41, 200, 4000))]
-            assert dispatched.stream.cached_tokens == 2
-
-    bounded(main)
+async def test_what_is_told_is_of_both_sides() -> None:
+    first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
+    async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
+        task = asyncio.create_task(begin(fleet, submit_of(3)))
+        await until(lambda: first.submitted)
+        assert (first.submitted[1].max_tokens, first.submitted[1].prefill_only) == (3, True)
+        first.say(Delta(1, 0, [5], cached_tokens=2))
+        dispatched = await task
+        assert dispatched.first == [(0, (5,), None, None)]
+        handoff = Handoff(b"state", (5,))
+        ended = Finish(FinishReason.LENGTH, 3, 2, 1, Timing(10, 200, 0), handoff=handoff)
+        first.say(finishes=[(1, 0, ended)])
+        await until(lambda: second.submitted)
+        assert second.submitted[1].handoff == handoff
+        second.say(Delta(1, 0, [6]), Delta(1, 0, [7]))
+        second.say(finishes=[(1, 0, Finish(FinishReason.STOP, 3, 0, 3, Timing(1, 30, 4000)))])
+        answer = await read(dispatched)
+        assert answer.tokens == [[5, 6, 7]]
+        assert answer.finishes == [Finish(FinishReason.STOP, 3, 2, 3, Timing(41, 200, 4000))]
+        assert dispatched.stream.cached_tokens == 2
 
 
 @pytest.mark.parametrize(("firsts", "logprobs"), [((5,), None), ((), None)])
-def test_first_tokens_that_only_the_handoff_has_are_given_too(firsts: tuple[int, ...], logprobs: None) -> None:
-    async def main() -> None:
-        first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
-        async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
-            task = asyncio.create_task(begin(fleet, submit_of(3)))
-            await until(lambda: first.submitted)
-            ended = Finish(FinishReason.LENGTH, handoff=Handoff(b"state", firsts))
-            first.say(finishes=[(1, 0, ended)])
-            if firsts:
-                assert (await task).first == [(0, (5,), None, None)]
-                (await task).stream.close()
-                await until(lambda: second.submitted)
-                second.say(Delta(1, 0, [6]))
-                await until(lambda: second.cancelled)
-            else:
-                with pytest.raises(ReplicaFailed):
-                    await task
-                assert second.submitted == {}
-
-    bounded(main)
+async def test_first_tokens_that_only_the_handoff_has_are_given_too(firsts: tuple[int, ...], logprobs: None) -> None:
+    first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
+    async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
+        task = asyncio.create_task(begin(fleet, submit_of(3)))
+        await until(lambda: first.submitted)
+        ended = Finish(FinishReason.LENGTH, handoff=Handoff(b"state", firsts))
+        first.say(finishes=[(1, 0, ended)])
+        if firsts:
+            assert (await task).first == [(0, (5,), None, None)]
+            (await task).stream.close()
+            await until(lambda: second.submitted)
+            second.say(Delta(1, 0, [6]))
+            await until(lambda: second.cancelled)
+        else:
+            with pytest.raises(ReplicaFailed):
+                await task
+            assert second.submitted == {}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -128,62 +120,50 @@ def test_first_tokens_that_only_the_handoff_has_are_given_too(firsts: tuple[int,
     ids=["prefill at once", "decode at once", "decode soon", "decode later", "prefill soon", "prefill later"],
 )
 @pytest.mark.parametrize("others", [PAIR, (BOTH,)], ids=["another pair", "colocated"])
-def test_a_side_that_goes_away_is_not_seen(
+async def test_a_side_that_goes_away_is_not_seen(
     way: str, prefill: int | None, decode: int | None, others: tuple[Role, ...]
 ) -> None:
-    async def main() -> None:
-        submit = submit_of(20, n=2, logprobs=1)
-        expected = await whole_answer(submit)
-        deaths = [Death(prefill, way), Death(decode, way), *[Death()] * len(others)]
-        async with mortals(*deaths, roles=[*PAIR, *others]) as (fleet, engines):
-            answer = await read(await begin(fleet, submit), 2)
-            assert (answer.tokens, answer.logprobs) == (expected.tokens, expected.logprobs)
-            await until(lambda: not any(engine.open for engine in engines if not engine.dead.is_set()))
-
-    bounded(main)
+    submit = submit_of(20, n=2, logprobs=1)
+    expected = await whole_answer(submit)
+    deaths = [Death(prefill, way), Death(decode, way), *[Death()] * len(others)]
+    async with mortals(*deaths, roles=[*PAIR, *others]) as (fleet, engines):
+        answer = await read(await begin(fleet, submit), 2)
+        assert (answer.tokens, answer.logprobs) == (expected.tokens, expected.logprobs)
+        await until(lambda: not any(engine.open for engine in engines if not engine.dead.is_set()))
 
 
-def test_a_decode_side_that_refuses_sends_the_request_elsewhere() -> None:
-    async def main() -> None:
-        submit = submit_of(9)
-        expected = await whole_answer(submit)
-        prefill, gate = gated_engine(role=PREFILL)
-        gate.open()
-        other, open_gate = gated_engine()
-        open_gate.open()
-        refusing = RefusesWith(Failure("draining", "no"), info_of(role=DECODE))
-        async with fleet_of((prefill, PREFILL), (refusing, DECODE), (other, BOTH)) as fleet:
-            dispatched = await begin(fleet, submit)
-            assert (await read(dispatched)).tokens == expected.tokens
-            assert dispatched.stream.replica_id == "p/2"
-
-    bounded(main)
+async def test_a_decode_side_that_refuses_sends_the_request_elsewhere() -> None:
+    submit = submit_of(9)
+    expected = await whole_answer(submit)
+    prefill, gate = gated_engine(role=PREFILL)
+    gate.open()
+    other, open_gate = gated_engine()
+    open_gate.open()
+    refusing = RefusesWith(Failure("draining", "no"), info_of(role=DECODE))
+    async with fleet_of((prefill, PREFILL), (refusing, DECODE), (other, BOTH)) as fleet:
+        dispatched = await begin(fleet, submit)
+        assert (await read(dispatched)).tokens == expected.tokens
+        assert dispatched.stream.replica_id == "p/2"
 
 
-def test_a_pair_without_others_ends_with_what_happened() -> None:
-    async def main() -> None:
-        async with mortals(Death(), Death(0), roles=PAIR) as (fleet, engines):
-            with pytest.raises(ReplicaUnavailable):
-                await read(await begin(fleet, submit_of(9)))
-            assert not engines[0].open
-
-    bounded(main)
+async def test_a_pair_without_others_ends_with_what_happened() -> None:
+    async with mortals(Death(), Death(0), roles=PAIR) as (fleet, engines):
+        with pytest.raises(ReplicaUnavailable):
+            await read(await begin(fleet, submit_of(9)))
+        assert not engines[0].open
 
 
-def test_before_the_handoff_the_prefill_is_cancelled_at_once() -> None:
-    async def main() -> None:
-        first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
-        async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
-            handle = RequestHandle()
-            task = asyncio.create_task(begin(fleet, submit_of(9), handle))
-            await until(lambda: first.submitted)
-            handle.fail(ClientGone("left"))
-            with pytest.raises(ClientGone):
-                await task
-            await until(lambda: first.cancelled)
-            assert second.submitted == {}
-
-    bounded(main)
+async def test_before_the_handoff_the_prefill_is_cancelled_at_once() -> None:
+    first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
+    async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
+        handle = RequestHandle()
+        task = asyncio.create_task(begin(fleet, submit_of(9), handle))
+        await until(lambda: first.submitted)
+        handle.fail(ClientGone("left"))
+        with pytest.raises(ClientGone):
+            await task
+        await until(lambda: first.cancelled)
+        assert second.submitted == {}
 
 
 @contextlib.asynccontextmanager
@@ -201,85 +181,70 @@ async def handed_over(*more: tuple[Engine, Role]) -> AsyncIterator[tuple[Any, Si
 
 
 @pytest.mark.parametrize("sign", ["token", "start", "finish", "lost"])
-def test_after_the_handoff_the_decode_side_is_cancelled_once_it_has_the_cache(sign: str) -> None:
-    async def main() -> None:
-        async with handed_over() as (dispatched, second, fleet):
-            dispatched.stream.close()
-            dispatched.stream.close()
-            for _ in range(20):
-                await asyncio.sleep(0.001)
-            assert second.cancelled == []
-            if sign == "token":
-                second.say(Delta(1, 0, [6]))
-            elif sign == "start":
-                second.say(Delta(1, 0, [6], cached_tokens=0))
-            elif sign == "finish":
-                second.say(finishes=[(1, 0, Finish(FinishReason.STOP))])
-            else:
-                fleet._connections["p/1"].fail_streams(ReplicaDraining("drained"))
-            if sign != "finish":
-                await until(lambda: second.cancelled == [1])
-            await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
-
-    bounded(main)
+async def test_after_the_handoff_the_decode_side_is_cancelled_once_it_has_the_cache(sign: str) -> None:
+    async with handed_over() as (dispatched, second, fleet):
+        dispatched.stream.close()
+        dispatched.stream.close()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert second.cancelled == []
+        if sign == "token":
+            second.say(Delta(1, 0, [6]))
+        elif sign == "start":
+            second.say(Delta(1, 0, [6], cached_tokens=0))
+        elif sign == "finish":
+            second.say(finishes=[(1, 0, Finish(FinishReason.STOP))])
+        else:
+            fleet._connections["p/1"].fail_streams(ReplicaDraining("drained"))
+        if sign != "finish":
+            await until(lambda: second.cancelled == [1])
+        await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
 
 
-def test_a_cache_that_arrives_too_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cache_that_arrives_too_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing.dispatch.disaggregated, "TRANSFER_SECONDS", 0.05)
     monkeypatch.setattr(routing.dispatch.disaggregated, "ORPHAN_SECONDS", 1.5)
 
-    async def main() -> None:
-        other = SilentEngine()
-        async with handed_over((other, BOTH)) as (dispatched, second, _):
-            await until(lambda: other.submitted)
-            assert (other.submitted[1].prompt_ids, other.submitted[1].generated) == ([1, 2, 3, 5], 1)
-            assert second.cancelled == []
-            await until(lambda: second.cancelled)
-            dispatched.stream.close()
-            await until(lambda: other.cancelled)
-
-    bounded(main)
+    other = SilentEngine()
+    async with handed_over((other, BOTH)) as (dispatched, second, _):
+        await until(lambda: other.submitted)
+        assert (other.submitted[1].prompt_ids, other.submitted[1].generated) == ([1, 2, 3, 5], 1)
+        assert second.cancelled == []
+        await until(lambda: second.cancelled)
+        dispatched.stream.close()
+        await until(lambda: other.cancelled)
 
 
-def test_a_cache_that_has_arrived_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cache_that_has_arrived_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing.dispatch.disaggregated, "TRANSFER_SECONDS", 1.5)
 
-    async def main() -> None:
-        async with handed_over() as (dispatched, second, _):
-            second.say(Delta(1, 0, [6]))
-            while 6 not in tokens_in(dispatched.first):
-                dispatched.first.extend(await dispatched.stream.receive())
-            await asyncio.sleep(1.6)
-            second.say(Delta(1, 0, [7]), finishes=[(1, 0, Finish(FinishReason.STOP))])
-            assert (await read(dispatched)).tokens == [[5, 6, 7]]
-
-    bounded(main)
+    async with handed_over() as (dispatched, second, _):
+        second.say(Delta(1, 0, [6]))
+        while 6 not in tokens_in(dispatched.first):
+            dispatched.first.extend(await dispatched.stream.receive())
+        await asyncio.sleep(1.6)
+        second.say(Delta(1, 0, [7]), finishes=[(1, 0, Finish(FinishReason.STOP))])
+        assert (await read(dispatched)).tokens == [[5, 6, 7]]
 
 
-def test_a_prompt_that_takes_too_long_is_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_prompt_that_takes_too_long_is_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing.dispatch.disaggregated, "PREFILL_SECONDS", 0.02)
 
-    async def main() -> None:
-        first, other = SilentEngine(info_of(role=PREFILL)), SilentEngine()
-        async with fleet_of((first, PREFILL), (SilentEngine(info_of(role=DECODE)), DECODE), (other, BOTH)) as fleet:
-            task = asyncio.create_task(begin(fleet, submit_of(9)))
-            await until(lambda: other.submitted and first.cancelled)
-            other.say(Delta(1, 0, [5]))
-            (await task).stream.close()
-
-    bounded(main)
+    first, other = SilentEngine(info_of(role=PREFILL)), SilentEngine()
+    async with fleet_of((first, PREFILL), (SilentEngine(info_of(role=DECODE)), DECODE), (other, BOTH)) as fleet:
+        task = asyncio.create_task(begin(fleet, submit_of(9)))
+        await until(lambda: other.submitted and first.cancelled)
+        other.say(Delta(1, 0, [5]))
+        (await task).stream.close()
 
 
-def test_whole_requests_never_go_to_one_side_alone() -> None:
-    async def main() -> None:
-        for role in PAIR:
-            async with mortals(Death(), roles=[role]) as (fleet, engines):
-                with pytest.raises(ReplicaUnavailable) as caught:
-                    await begin(fleet, submit_of(9))
-                assert caught.value.retry_after
-                assert engines[0].submitted == []
-
-    bounded(main)
+async def test_whole_requests_never_go_to_one_side_alone() -> None:
+    for role in PAIR:
+        async with mortals(Death(), roles=[role]) as (fleet, engines):
+            with pytest.raises(ReplicaUnavailable) as caught:
+                await begin(fleet, submit_of(9))
+            assert caught.value.retry_after
+            assert engines[0].submitted == []
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
@@ -293,17 +258,14 @@ def test_whole_requests_never_go_to_one_side_alone() -> None:
     n=st.integers(1, 3),
     interval=st.integers(0, 2),
 )
-def test_whichever_sides_die_the_answer_is_that_of_a_fleet_where_none_does(
+async def test_whichever_sides_die_the_answer_is_that_of_a_fleet_where_none_does(
     deaths: list[Death], roles: list[Role], n: int, interval: int
 ) -> None:
-    async def main() -> None:
-        submit = submit_of(14, n=n, delta_interval=interval, ignore_eos=False)
-        expected = await whole_answer(submit, output_tokens=9)
-        # Two of them at most: the bounds on attempts are tested elsewhere.
-        alive = [death if number < 2 else Death() for number, death in enumerate(deaths)]
-        async with mortals(*alive, Death(), roles=[*roles, BOTH], output_tokens=9) as (fleet, engines):
-            answer = await read(await begin(fleet, submit, dispatch_context=DispatchContext(fleet, RoundRobin())), n)
-            assert answer.tokens == expected.tokens
-            await until(lambda: not any(engine.open for engine in engines if not engine.dead.is_set()))
-
-    bounded(main)
+    submit = submit_of(14, n=n, delta_interval=interval, ignore_eos=False)
+    expected = await whole_answer(submit, output_tokens=9)
+    # Two of them at most: the bounds on attempts are tested elsewhere.
+    alive = [death if number < 2 else Death() for number, death in enumerate(deaths)]
+    async with mortals(*alive, Death(), roles=[*roles, BOTH], output_tokens=9) as (fleet, engines):
+        answer = await read(await begin(fleet, submit, dispatch_context=DispatchContext(fleet, RoundRobin())), n)
+        assert answer.tokens == expected.tokens
+        await until(lambda: not any(engine.open for engine in engines if not engine.dead.is_set()))

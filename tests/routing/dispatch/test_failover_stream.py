@@ -20,7 +20,8 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.failover_stream import FailoverStream
 from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss
 from routing.policies.round_robin import RoundRobin
-from tests.harness import bounded, submit_of, until
+from tests.harness import submit_of
+from tests.loops import until
 from tests.routing.mortal import DRAINED, FAILED, LOST, Answer, Death, begin, mortals, read, whole_answer
 
 WAYS = [LOST, FAILED, DRAINED]
@@ -62,74 +63,59 @@ def same(answer: Answer, expected: Answer) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("steps", [1, 5])
-def test_an_answer_is_the_same_when_its_replica_goes_away(way: str, fields: dict[str, Any], steps: int) -> None:
-    async def main() -> None:
-        submit = submit_of(24, prompt=range(40), **fields)
-        expected = await whole_answer(submit)
-        answer, asked = await survived(submit, Death(steps, way), Death())
-        same(answer, expected)
-        assert len(asked[0]) == 1
-        # What reached the gateway before is not asked for again: all of it where nothing did.
-        if asked[1] and asked[1] != [submit]:
-            assert {request.sampling.n for request in asked[1]} == {1}
-
-    bounded(main)
+async def test_an_answer_is_the_same_when_its_replica_goes_away(way: str, fields: dict[str, Any], steps: int) -> None:
+    submit = submit_of(24, prompt=range(40), **fields)
+    expected = await whole_answer(submit)
+    answer, asked = await survived(submit, Death(steps, way), Death())
+    same(answer, expected)
+    assert len(asked[0]) == 1
+    # What reached the gateway before is not asked for again: all of it where nothing did.
+    if asked[1] and asked[1] != [submit]:
+        assert {request.sampling.n for request in asked[1]} == {1}
 
 
-def test_finished_answers_are_not_asked_for_again() -> None:
-    async def main() -> None:
-        submit = submit_of(200, n=6, ignore_eos=False)
-        expected = await whole_answer(submit)
-        short = min(len(tokens) for tokens in expected.tokens)
-        assert short < max(len(tokens) for tokens in expected.tokens)
-        answer, asked = await survived(submit, Death(short + 3, FAILED), Death())
-        same(answer, expected)
-        assert 0 < len(asked[1]) < 6
-        for request in asked[1]:
-            own = expected.tokens[request.sequence]
-            assert request.prompt_ids == [*submit.prompt_ids, *own[: request.generated]]
-            assert (request.max_tokens, request.delta_interval) == (200 - request.generated, 1)
-
-    bounded(main)
+async def test_finished_answers_are_not_asked_for_again() -> None:
+    submit = submit_of(200, n=6, ignore_eos=False)
+    expected = await whole_answer(submit)
+    short = min(len(tokens) for tokens in expected.tokens)
+    assert short < max(len(tokens) for tokens in expected.tokens)
+    answer, asked = await survived(submit, Death(short + 3, FAILED), Death())
+    same(answer, expected)
+    assert 0 < len(asked[1]) < 6
+    for request in asked[1]:
+        own = expected.tokens[request.sequence]
+        assert request.prompt_ids == [*submit.prompt_ids, *own[: request.generated]]
+        assert (request.max_tokens, request.delta_interval) == (200 - request.generated, 1)
 
 
-def test_what_nobody_needs_any_more_is_not_asked_for_again() -> None:
-    async def main() -> None:
-        async with mortals(Death(3), Death()) as (fleet, engines):
-            dispatched = await begin(fleet, submit_of(30, n=3))
-            dispatched.stream.dismiss(1)
-            over: set[int] = set()
-            while len(over) < 2:
-                over |= {event[0] for event in await dispatched.stream.receive() if event[3] is not None}
-            assert over == {0, 2}
-            assert sorted(request.sequence for request in engines[1].submitted) == [0, 2]
-            dispatched.stream.close()
-
-    bounded(main)
+async def test_what_nobody_needs_any_more_is_not_asked_for_again() -> None:
+    async with mortals(Death(3), Death()) as (fleet, engines):
+        dispatched = await begin(fleet, submit_of(30, n=3))
+        dispatched.stream.dismiss(1)
+        over: set[int] = set()
+        while len(over) < 2:
+            over |= {event[0] for event in await dispatched.stream.receive() if event[3] is not None}
+        assert over == {0, 2}
+        assert sorted(request.sequence for request in engines[1].submitted) == [0, 2]
+        dispatched.stream.close()
 
 
-def test_an_answer_survives_several_deaths_and_says_where_it_is_now() -> None:
-    async def main() -> None:
-        submit = submit_of(60, n=2)
-        expected = await whole_answer(submit)
-        deaths = [Death(4, LOST), Death(5, FAILED), Death(6, FAILED), Death()]
-        async with mortals(*deaths) as (fleet, _):
-            dispatched = await begin(fleet, submit)
-            assert dispatched.stream.replica_id == "p/0"
-            same(await read(dispatched, 2), expected)
-            assert dispatched.stream.replica_id == "p/3"
-
-    bounded(main)
+async def test_an_answer_survives_several_deaths_and_says_where_it_is_now() -> None:
+    submit = submit_of(60, n=2)
+    expected = await whole_answer(submit)
+    deaths = [Death(4, LOST), Death(5, FAILED), Death(6, FAILED), Death()]
+    async with mortals(*deaths) as (fleet, _):
+        dispatched = await begin(fleet, submit)
+        assert dispatched.stream.replica_id == "p/0"
+        same(await read(dispatched, 2), expected)
+        assert dispatched.stream.replica_id == "p/3"
 
 
-def test_moves_are_bounded_but_for_those_of_drained_replicas() -> None:
-    async def main() -> None:
-        submit = submit_of(80)
-        with pytest.raises(ReplicaUnavailable):
-            await survived(submit, *[Death(3)] * (MAX_MOVES + 1), Death())
-        same((await survived(submit, *[Death(3, DRAINED)] * 6, Death()))[0], await whole_answer(submit))
-
-    bounded(main)
+async def test_moves_are_bounded_but_for_those_of_drained_replicas() -> None:
+    submit = submit_of(80)
+    with pytest.raises(ReplicaUnavailable):
+        await survived(submit, *[Death(3)] * (MAX_MOVES + 1), Death())
+    same((await survived(submit, *[Death(3, DRAINED)] * 6, Death()))[0], await whole_answer(submit))
 
 
 def test_attempts_before_the_first_token_are_bounded_but_for_drained_replicas() -> None:
@@ -142,55 +128,43 @@ def test_attempts_before_the_first_token_are_bounded_but_for_drained_replicas() 
     assert history is None
 
 
-def test_two_engines_that_fail_at_the_same_token_are_enough() -> None:
-    async def main() -> None:
-        async with mortals(Death(3, FAILED), Death(0, FAILED), Death()) as (fleet, engines):
-            with pytest.raises(ReplicaFailed):
-                await read(await begin(fleet, submit_of(20)))
-            assert engines[2].submitted == []
-
-    bounded(main)
+async def test_two_engines_that_fail_at_the_same_token_are_enough() -> None:
+    async with mortals(Death(3, FAILED), Death(0, FAILED), Death()) as (fleet, engines):
+        with pytest.raises(ReplicaFailed):
+            await read(await begin(fleet, submit_of(20)))
+        assert engines[2].submitted == []
 
 
-def test_without_another_replica_the_stream_ends_with_what_happened() -> None:
-    async def main() -> None:
-        for way, kind in ((LOST, ReplicaUnavailable), (FAILED, ReplicaFailed), (DRAINED, ReplicaDraining)):
-            with pytest.raises(kind):
-                await survived(submit_of(20), Death(3, way))
-
-    bounded(main)
+async def test_without_another_replica_the_stream_ends_with_what_happened() -> None:
+    for way, kind in ((LOST, ReplicaUnavailable), (FAILED, ReplicaFailed), (DRAINED, ReplicaDraining)):
+        with pytest.raises(kind):
+            await survived(submit_of(20), Death(3, way))
 
 
-def test_who_left_is_not_moved() -> None:
-    async def main() -> None:
-        async with mortals(Death(), Death()) as (fleet, engines):
-            handle = RequestHandle()
-            dispatched = await begin(fleet, submit_of(30_000), handle)
-            handle.fail(ClientGone("left"))
-            with pytest.raises(ClientGone):
-                await dispatched.stream.receive()
-            assert dispatched.stream.failed
-            await until(lambda: not engines[0].open)
-            assert engines[1].submitted == []
-            dispatched.stream.close()
-
-    bounded(main)
+async def test_who_left_is_not_moved() -> None:
+    async with mortals(Death(), Death()) as (fleet, engines):
+        handle = RequestHandle()
+        dispatched = await begin(fleet, submit_of(30_000), handle)
+        handle.fail(ClientGone("left"))
+        with pytest.raises(ClientGone):
+            await dispatched.stream.receive()
+        assert dispatched.stream.failed
+        await until(lambda: not engines[0].open)
+        assert engines[1].submitted == []
+        dispatched.stream.close()
 
 
-def test_closing_after_a_move_stops_the_replica_that_has_it_now() -> None:
-    async def main() -> None:
-        async with mortals(Death(2), Death()) as (fleet, engines):
-            dispatched = await begin(fleet, submit_of(30_000, n=2))
-            while len(engines[1].open) < 2:
-                await dispatched.stream.receive()
-            dispatched.stream.close()
-            dispatched.stream.close()
-            await until(lambda: not engines[1].open)
-
-    bounded(main)
+async def test_closing_after_a_move_stops_the_replica_that_has_it_now() -> None:
+    async with mortals(Death(2), Death()) as (fleet, engines):
+        dispatched = await begin(fleet, submit_of(30_000, n=2))
+        while len(engines[1].open) < 2:
+            await dispatched.stream.receive()
+        dispatched.stream.close()
+        dispatched.stream.close()
+        await until(lambda: not engines[1].open)
 
 
-def test_a_policy_hears_of_each_attempt_once_and_of_its_end_once() -> None:
+async def test_a_policy_hears_of_each_attempt_once_and_of_its_end_once() -> None:
     class Listening(RoundRobin):
         def __init__(self) -> None:
             super().__init__()
@@ -200,7 +174,8 @@ def test_a_policy_hears_of_each_attempt_once_and_of_its_end_once() -> None:
             self.reports.append(report)
             raise ValueError("a defect of the policy harms nobody")
 
-    async def main() -> None:
+    logging.getLogger("routing.dispatch.dispatch_context").disabled = True
+    try:
         policy = Listening()
         async with mortals(Death(4), Death()) as (fleet, _):
             answer = await read(
@@ -212,27 +187,20 @@ def test_a_policy_hears_of_each_attempt_once_and_of_its_end_once() -> None:
         assert sorted(id(r.decision) for r in begun) == sorted(id(r.decision) for r in ended)
         assert sum(report.output_tokens for report in ended) == sum(len(tokens) for tokens in answer.tokens) == 40
         assert all(report.ttft is not None for report in ended)
-
-    logging.getLogger("routing.dispatch.dispatch_context").disabled = True
-    try:
-        bounded(main)
     finally:
         logging.getLogger("routing.dispatch.dispatch_context").disabled = False
 
 
-def test_the_cached_tokens_are_those_of_the_first_attempt() -> None:
-    async def main() -> None:
-        async with mortals(Death(6), Death()) as (fleet, _):
-            submit = submit_of(4, prompt=range(100))
-            dispatch_context = DispatchContext(fleet, RoundRobin())
-            await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/0
-            await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/1
-            dispatched = await begin(fleet, submit_of(30, prompt=range(200)), dispatch_context=dispatch_context)
-            await read(dispatched)
-            assert dispatched.stream.replica_id == "p/1"
-            assert dispatched.stream.cached_tokens == 96
-
-    bounded(main)
+async def test_the_cached_tokens_are_those_of_the_first_attempt() -> None:
+    async with mortals(Death(6), Death()) as (fleet, _):
+        submit = submit_of(4, prompt=range(100))
+        dispatch_context = DispatchContext(fleet, RoundRobin())
+        await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/0
+        await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/1
+        dispatched = await begin(fleet, submit_of(30, prompt=range(200)), dispatch_context=dispatch_context)
+        await read(dispatched)
+        assert dispatched.stream.replica_id == "p/1"
+        assert dispatched.stream.cached_tokens == 96
 
 
 DEATHS = st.lists(
@@ -248,51 +216,42 @@ DEATHS = st.lists(
     logprobs=st.sampled_from([None, 2]),
     tokens=st.integers(1, 20),
 )
-def test_whatever_dies_when_the_answer_is_that_of_a_fleet_where_nothing_does(
+async def test_whatever_dies_when_the_answer_is_that_of_a_fleet_where_nothing_does(
     deaths: list[Death], n: int, interval: int, logprobs: int | None, tokens: int
 ) -> None:
-    async def main() -> None:
-        submit = submit_of(tokens, n=n, delta_interval=interval, logprobs=logprobs, ignore_eos=False)
-        # At most two attempts before the first token, and at most three moves: never more than may be.
-        kept = deaths[: MAX_ATTEMPTS - 1]
-        expected = await whole_answer(submit, output_tokens=11)
-        same((await survived(submit, *kept, Death(), output_tokens=11))[0], expected)
-
-    bounded(main)
+    submit = submit_of(tokens, n=n, delta_interval=interval, logprobs=logprobs, ignore_eos=False)
+    # At most two attempts before the first token, and at most three moves: never more than may be.
+    kept = deaths[: MAX_ATTEMPTS - 1]
+    expected = await whole_answer(submit, output_tokens=11)
+    same((await survived(submit, *kept, Death(), output_tokens=11))[0], expected)
 
 
-def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:
-    async def main() -> None:
-        async with mortals(Death(), Death()) as (fleet, engines):
-            submit = submit_of(5, delta_interval=1)
-            dispatched = await begin(fleet, submit)
-            stream = dispatched.stream
-            assert isinstance(stream, FailoverStream)
-            attempt = stream._attempts[0]
-            missing = 5 - len(stream.inbox.tokens[0])
-            if missing:
-                stream.inbox.put((0, range(missing), None, None))
-            assert attempt.leg is not None
-            attempt.leg.fail(LOST_ERROR)
-            answer = await read(dispatched)
-            assert (answer.finishes[0].reason, answer.finishes[0].completion_tokens) == (FinishReason.LENGTH, 5)
-            assert engines[1].submitted == []
-
-    bounded(main)
+async def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:
+    async with mortals(Death(), Death()) as (fleet, engines):
+        submit = submit_of(5, delta_interval=1)
+        dispatched = await begin(fleet, submit)
+        stream = dispatched.stream
+        assert isinstance(stream, FailoverStream)
+        attempt = stream._attempts[0]
+        missing = 5 - len(stream.inbox.tokens[0])
+        if missing:
+            stream.inbox.put((0, range(missing), None, None))
+        assert attempt.leg is not None
+        attempt.leg.fail(LOST_ERROR)
+        answer = await read(dispatched)
+        assert (answer.finishes[0].reason, answer.finishes[0].completion_tokens) == (FinishReason.LENGTH, 5)
+        assert engines[1].submitted == []
 
 
-def test_a_defect_on_the_way_ends_the_stream_and_not_the_session(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_defect_on_the_way_ends_the_stream_and_not_the_session(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(RoundRobin):
         def pick(self, request: Any, candidates: Any) -> Any:
             if len(candidates) == 1:
                 raise ValueError("a defect of the policy")
             return super().pick(request, candidates)
 
-    async def main() -> None:
-        async with mortals(Death(3), Death()) as (fleet, engines):
-            with pytest.raises(InternalError):
-                await read(await begin(fleet, submit_of(20), dispatch_context=DispatchContext(fleet, Broken())))
-            assert "a defect of the policy" in caplog.text
-            assert engines[1].submitted == []
-
-    bounded(main)
+    async with mortals(Death(3), Death()) as (fleet, engines):
+        with pytest.raises(InternalError):
+            await read(await begin(fleet, submit_of(20), dispatch_context=DispatchContext(fleet, Broken())))
+        assert "a defect of the policy" in caplog.text
+        assert engines[1].submitted == []

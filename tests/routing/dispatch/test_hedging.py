@@ -16,7 +16,8 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import SilentEngine, info_of
-from tests.harness import bounded, serving, submit_of, until
+from tests.harness import serving, submit_of
+from tests.loops import until
 from tests.routing.fleets import fleet_at
 from tests.routing.mortal import read
 
@@ -63,79 +64,64 @@ def ask(
 
 @pytest.mark.parametrize("winner", [0, 1])
 @pytest.mark.parametrize("started", [True, False])
-def test_whichever_answers_first_goes_on_alone(winner: int, started: bool) -> None:
-    async def main() -> None:
-        async with two() as (dispatch_context, _, engines, _):
-            task = ask(dispatch_context)
-            await until(lambda: engines[0].submitted and engines[1].submitted)
-            before = dispatch_context.budget._left
-            engines[winner].say(Delta(1, 0, [7], cached_tokens=1 if started else None))
-            dispatched = await task
-            assert dispatched.stream.replica_id == f"p/{winner}"
-            assert dispatched.stream.cached_tokens == int(started)
-            loser = engines[1 - winner]
-            await until(lambda: loser.cancelled == [1])
-            loser.say(Delta(1, 0, [99]))
-            engines[winner].say(Delta(1, 0, [8]))
-            engines[winner].say(Delta(1, 0, [9]), finishes=[(1, 0, DONE)])
-            assert (await read(dispatched)).tokens == [[7, 8, 9]]
-            assert dispatch_context.budget._left < before + 1
-
-    bounded(main)
+async def test_whichever_answers_first_goes_on_alone(winner: int, started: bool) -> None:
+    async with two() as (dispatch_context, _, engines, _):
+        task = ask(dispatch_context)
+        await until(lambda: engines[0].submitted and engines[1].submitted)
+        before = dispatch_context.budget._left
+        engines[winner].say(Delta(1, 0, [7], cached_tokens=1 if started else None))
+        dispatched = await task
+        assert dispatched.stream.replica_id == f"p/{winner}"
+        assert dispatched.stream.cached_tokens == int(started)
+        loser = engines[1 - winner]
+        await until(lambda: loser.cancelled == [1])
+        loser.say(Delta(1, 0, [99]))
+        engines[winner].say(Delta(1, 0, [8]))
+        engines[winner].say(Delta(1, 0, [9]), finishes=[(1, 0, DONE)])
+        assert (await read(dispatched)).tokens == [[7, 8, 9]]
+        assert dispatch_context.budget._left < before + 1
 
 
-def test_both_at_once_are_one_answer() -> None:
-    async def main() -> None:
-        async with two() as (dispatch_context, _, engines, _):
-            task = ask(dispatch_context, n=2)
-            await until(lambda: engines[0].submitted and engines[1].submitted)
-            for engine in engines:
-                engine.say(Delta(1, 0, [7]), Delta(1, 1, [8]), finishes=[(1, 0, DONE), (1, 1, DONE)])
-            assert (await read(await task, 2)).tokens == [[7], [8]]
-
-    bounded(main)
+async def test_both_at_once_are_one_answer() -> None:
+    async with two() as (dispatch_context, _, engines, _):
+        task = ask(dispatch_context, n=2)
+        await until(lambda: engines[0].submitted and engines[1].submitted)
+        for engine in engines:
+            engine.say(Delta(1, 0, [7]), Delta(1, 1, [8]), finishes=[(1, 0, DONE), (1, 1, DONE)])
+        assert (await read(await task, 2)).tokens == [[7], [8]]
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_where_one_of_them_is_lost_the_other_goes_on(lost: int) -> None:
-    async def main() -> None:
-        async with two() as (dispatch_context, _, engines, servers):
-            task = ask(dispatch_context)
-            await until(lambda: engines[0].submitted and engines[1].submitted)
-            await servers[lost].close()
-            engines[1 - lost].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
-            dispatched = await task
-            assert (await read(dispatched)).tokens == [[7]]
-            assert dispatched.stream.replica_id == f"p/{1 - lost}"
-
-    bounded(main)
+async def test_where_one_of_them_is_lost_the_other_goes_on(lost: int) -> None:
+    async with two() as (dispatch_context, _, engines, servers):
+        task = ask(dispatch_context)
+        await until(lambda: engines[0].submitted and engines[1].submitted)
+        await servers[lost].close()
+        engines[1 - lost].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
+        dispatched = await task
+        assert (await read(dispatched)).tokens == [[7]]
+        assert dispatched.stream.replica_id == f"p/{1 - lost}"
 
 
-def test_where_both_are_lost_the_request_is() -> None:
-    async def main() -> None:
-        async with two() as (dispatch_context, _, engines, servers):
-            task = ask(dispatch_context)
-            await until(lambda: engines[0].submitted and engines[1].submitted)
-            for server in servers:
-                await server.close()
-            with pytest.raises(ReplicaUnavailable):
-                await task
-
-    bounded(main)
+async def test_where_both_are_lost_the_request_is() -> None:
+    async with two() as (dispatch_context, _, engines, servers):
+        task = ask(dispatch_context)
+        await until(lambda: engines[0].submitted and engines[1].submitted)
+        for server in servers:
+            await server.close()
+        with pytest.raises(ReplicaUnavailable):
+            await task
 
 
-def test_who_leaves_meanwhile_leaves_both() -> None:
-    async def main() -> None:
-        async with two() as (dispatch_context, _, engines, _):
-            handle = RequestHandle()
-            task = ask(dispatch_context, handle)
-            await until(lambda: engines[0].submitted and engines[1].submitted)
-            handle.fail(ClientGone("left"))
-            with pytest.raises(ClientGone):
-                await task
-            await until(lambda: engines[0].cancelled and engines[1].cancelled)
-
-    bounded(main)
+async def test_who_leaves_meanwhile_leaves_both() -> None:
+    async with two() as (dispatch_context, _, engines, _):
+        handle = RequestHandle()
+        task = ask(dispatch_context, handle)
+        await until(lambda: engines[0].submitted and engines[1].submitted)
+        handle.fail(ClientGone("left"))
+        with pytest.raises(ClientGone):
+            await task
+        await until(lambda: engines[0].cancelled and engines[1].cancelled)
 
 
 async def not_hedged(dispatch_context: DispatchContext, engines: list[SilentEngine], **options: Any) -> None:
@@ -147,8 +133,10 @@ async def not_hedged(dispatch_context: DispatchContext, engines: list[SilentEngi
     await read(await task)
 
 
-def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
-    async def main() -> None:
+async def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("routing.dispatch.retry_budget.PER_SECOND", 0.0)
+        patch.setattr("routing.dispatch.retry_budget.PER_REQUEST", 0.0)
         async with two() as (dispatch_context, _, engines, _):
             await not_hedged(dispatch_context, engines, prompt=range(11))
         async with two(None) as (dispatch_context, _, engines, _):
@@ -158,47 +146,36 @@ def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
                 pass
             await not_hedged(dispatch_context, engines)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("routing.dispatch.retry_budget.PER_SECOND", 0.0)
-        patch.setattr("routing.dispatch.retry_budget.PER_REQUEST", 0.0)
-        bounded(main)
+
+async def test_who_has_answered_in_time_is_not_hedged() -> None:
+    async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (dispatch_context, _, engines, _):
+        task = ask(dispatch_context, delta_interval=0)
+        await until(lambda: engines[0].submitted)
+        engines[0].say(Delta(1, 0, [7], cached_tokens=0))
+        dispatched = await task
+        await asyncio.sleep(1.6)
+        assert engines[1].submitted == {}
+        dispatched.stream.close()
 
 
-def test_who_has_answered_in_time_is_not_hedged() -> None:
-    async def main() -> None:
-        async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (dispatch_context, _, engines, _):
-            task = ask(dispatch_context, delta_interval=0)
-            await until(lambda: engines[0].submitted)
-            engines[0].say(Delta(1, 0, [7], cached_tokens=0))
-            dispatched = await task
-            await asyncio.sleep(1.6)
-            assert engines[1].submitted == {}
-            dispatched.stream.close()
+async def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
+    first, second = SilentEngine(info_of(role=Role.PREFILL)), SilentEngine(info_of(role=Role.DECODE))
+    whole = SilentEngine()
 
-    bounded(main)
+    async def other_way(fleet: Fleet, engine: SilentEngine, policy: RoundRobin) -> None:
+        task = ask(DispatchContext(fleet, policy, hedging=SOON))
+        await until(lambda: engine.submitted)
+        await asyncio.sleep(0.03)
+        assert sum(len(each.submitted) for each in (first, second, whole)) == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await until(lambda: engine.cancelled)
+        engine.submitted.clear()
 
-
-def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
-    async def main() -> None:
-        first, second = SilentEngine(info_of(role=Role.PREFILL)), SilentEngine(info_of(role=Role.DECODE))
-        whole = SilentEngine()
-
-        async def other_way(fleet: Fleet, engine: SilentEngine, policy: RoundRobin) -> None:
-            task = ask(DispatchContext(fleet, policy, hedging=SOON))
-            await until(lambda: engine.submitted)
-            await asyncio.sleep(0.03)
-            assert sum(len(each.submitted) for each in (first, second, whole)) == 1
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await until(lambda: engine.cancelled)
-            engine.submitted.clear()
-
-        roles = [Role.PREFILL, Role.DECODE, Role.BOTH]
-        async with contextlib.AsyncExitStack() as stack:
-            addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in (first, second, whole)]
-            fleet = await stack.enter_async_context(fleet_at(*addresses, roles=roles))
-            policy = RoundRobin()
-            await other_way(fleet, first, policy)
-            await other_way(fleet, whole, policy)
-
-    bounded(main)
+    roles = [Role.PREFILL, Role.DECODE, Role.BOTH]
+    async with contextlib.AsyncExitStack() as stack:
+        addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in (first, second, whole)]
+        fleet = await stack.enter_async_context(fleet_at(*addresses, roles=roles))
+        policy = RoundRobin()
+        await other_way(fleet, first, policy)
+        await other_way(fleet, whole, policy)

@@ -13,7 +13,8 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.retry_budget import MOST, PER_REQUEST, PER_SECOND, RetryBudget
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import RefusesWith, SilentEngine
-from tests.harness import bounded, serving, submit_of, until
+from tests.harness import serving, submit_of
+from tests.loops import until
 from tests.routing.fleets import fleet_at
 
 
@@ -58,46 +59,40 @@ def test_what_is_spent_comes_back_with_time_and_with_requests() -> None:
     assert sum(budget.take() for _ in range(2000)) == MOST
 
 
-def test_a_dead_replica_costs_none_of_the_requests_that_had_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dead_replica_costs_none_of_the_requests_that_had_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing.transports.session_transport, "FIRST_RETRY_SECONDS", 60.0)
 
-    async def main() -> None:
-        dying = [SilentEngine(), SilentEngine()]
-        async with (
-            serving(dying[0]) as (first, one),
-            serving(dying[1]) as (second, two),
-            fleet_at(one, two) as fleet,
-        ):
-            policy = RoundRobin()
-            dispatch_context = DispatchContext(fleet, policy)
-            tasks = [
-                asyncio.create_task(dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle()))
-                for _ in range(512)
-            ]
-            await until(lambda: len(dying[0].submitted) == len(dying[1].submitted) == 256)
-            await first.close()
-            await until(lambda: len(dying[1].submitted) == 512)
-            assert not any(task.done() for task in tasks)
-            # The budget would see them through a second death, if there were anywhere to go.
-            assert dispatch_context.budget._left >= 256
-            await second.close()
-            for result in await asyncio.gather(*tasks, return_exceptions=True):
-                assert isinstance(result, ReplicaUnavailable)
-
-    bounded(main)
+    dying = [SilentEngine(), SilentEngine()]
+    async with (
+        serving(dying[0]) as (first, one),
+        serving(dying[1]) as (second, two),
+        fleet_at(one, two) as fleet,
+    ):
+        policy = RoundRobin()
+        dispatch_context = DispatchContext(fleet, policy)
+        tasks = [
+            asyncio.create_task(dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle()))
+            for _ in range(512)
+        ]
+        await until(lambda: len(dying[0].submitted) == len(dying[1].submitted) == 256)
+        await first.close()
+        await until(lambda: len(dying[1].submitted) == 512)
+        assert not any(task.done() for task in tasks)
+        # The budget would see them through a second death, if there were anywhere to go.
+        assert dispatch_context.budget._left >= 256
+        await second.close()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(result, ReplicaUnavailable)
 
 
-def test_beyond_the_budget_a_failure_is_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_beyond_the_budget_a_failure_is_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("routing.dispatch.retry_budget.PER_SECOND", 0.0)
 
-    async def main() -> None:
-        refusing, other = RefusesWith(Failure("draining", "no")), SilentEngine()
-        async with serving(refusing) as (_, one), serving(other) as (_, two), fleet_at(one, two) as fleet:
-            dispatch_context = DispatchContext(fleet, RoundRobin())
-            while dispatch_context.budget.take():
-                pass
-            with pytest.raises(ReplicaUnavailable):
-                await dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle())
-            assert (len(refusing.submitted), other.submitted) == (1, {})
-
-    bounded(main)
+    refusing, other = RefusesWith(Failure("draining", "no")), SilentEngine()
+    async with serving(refusing) as (_, one), serving(other) as (_, two), fleet_at(one, two) as fleet:
+        dispatch_context = DispatchContext(fleet, RoundRobin())
+        while dispatch_context.budget.take():
+            pass
+        with pytest.raises(ReplicaUnavailable):
+            await dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle())
+        assert (len(refusing.submitted), other.submitted) == (1, {})

@@ -19,7 +19,8 @@ from routing.health.replica_status import State
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.session_transport import SessionConnection
 from tests.fakes import RawReplica, SilentEngine, WedgedEngine, info_of
-from tests.harness import bounded, drained, serving, spec_of, submit_of, until
+from tests.harness import drained, serving, spec_of, submit_of
+from tests.loops import until
 
 ENGINE_FAILED = ReplicaFailed("no")
 
@@ -82,155 +83,128 @@ async def engines(count: int, roles: Sequence[Role] = ()) -> AsyncIterator[tuple
         yield found, addresses
 
 
-def test_an_engine_that_hangs_behind_a_server_that_speaks_loses_its_requests_and_gets_none() -> None:
-    async def main() -> None:
-        async with engines(2) as (found, addresses), watched(*addresses) as seen:
-            await drained(seen.fleet.open("p/0", submit_of(3)))
-            found[0].wedge()
-            stream = seen.fleet.open("p/0", submit_of(3))
-            await until(lambda: seen.fleet.statuses()[0].waiting == 1)
-            await seen.tick(25, hung="p/0")
-            with pytest.raises(ReplicaUnavailable):
-                await stream.receive()
-            assert seen.state() is State.WEDGED
-            assert seen.taking == ["p/1"]
-            assert "no steps" in seen.fleet.problems()["p/0"]
-            await seen.tick(50, hung="p/0")
-            assert seen.taking == ["p/1"]
-            await until(lambda: seen.fleet._connections["p/0"]._probe is None)
-            found[0].revive()
-            seen.now += PROBE_AGAIN_SECONDS
-            await seen.tick()
-            await seen.until_state(State.RETURNING)
-            assert sum("p/0" in seen.taking for _ in range(100)) in (9, 10)
-            assert seen.fleet.takes("p/0")
-            seen.now += RAMP_SECONDS
-            await seen.tick()
-            assert seen.taking == ["p/0", "p/1"]
-
-    bounded(main)
+async def test_an_engine_that_hangs_behind_a_server_that_speaks_loses_its_requests_and_gets_none() -> None:
+    async with engines(2) as (found, addresses), watched(*addresses) as seen:
+        await drained(seen.fleet.open("p/0", submit_of(3)))
+        found[0].wedge()
+        stream = seen.fleet.open("p/0", submit_of(3))
+        await until(lambda: seen.fleet.statuses()[0].waiting == 1)
+        await seen.tick(25, hung="p/0")
+        with pytest.raises(ReplicaUnavailable):
+            await stream.receive()
+        assert seen.state() is State.WEDGED
+        assert seen.taking == ["p/1"]
+        assert "no steps" in seen.fleet.problems()["p/0"]
+        await seen.tick(50, hung="p/0")
+        assert seen.taking == ["p/1"]
+        await until(lambda: seen.fleet._connections["p/0"]._probe is None)
+        found[0].revive()
+        seen.now += PROBE_AGAIN_SECONDS
+        await seen.tick()
+        await seen.until_state(State.RETURNING)
+        assert sum("p/0" in seen.taking for _ in range(100)) in (9, 10)
+        assert seen.fleet.takes("p/0")
+        seen.now += RAMP_SECONDS
+        await seen.tick()
+        assert seen.taking == ["p/0", "p/1"]
 
 
-def test_an_idle_engine_that_hangs_is_found_before_a_request_is() -> None:
-    async def main() -> None:
-        async with engines(1) as (found, addresses), watched(*addresses) as seen:
-            found[0].wedge()
-            await seen.tick(62, hung="p/0")
-            await until(lambda: found[0].submitted)
-            assert [request.request_id for request in found[0].submitted.values()] == ["probe"]
-            await seen.tick(25, hung="p/0")
-            assert seen.state() is State.WEDGED
-            assert not seen.fleet.ready
-            assert seen.fleet.statuses()[0].in_flight == 0
-
-    bounded(main)
+async def test_an_idle_engine_that_hangs_is_found_before_a_request_is() -> None:
+    async with engines(1) as (found, addresses), watched(*addresses) as seen:
+        found[0].wedge()
+        await seen.tick(62, hung="p/0")
+        await until(lambda: found[0].submitted)
+        assert [request.request_id for request in found[0].submitted.values()] == ["probe"]
+        await seen.tick(25, hung="p/0")
+        assert seen.state() is State.WEDGED
+        assert not seen.fleet.ready
+        assert seen.fleet.statuses()[0].in_flight == 0
 
 
-def test_an_idle_engine_that_answers_is_not_disturbed() -> None:
-    async def main() -> None:
-        async with engines(1) as (found, addresses), watched(*addresses) as seen:
-            for probes in (1, 2, 3):
-                while len(found[0].answered) < probes:
-                    await seen.tick()
-                assert seen.state() is State.READY
-            assert found[0].cancelled == []
-
-    bounded(main)
-
-
-def test_where_replicas_must_prove_themselves_first_one_that_has_not_is_left_out() -> None:
-    async def main() -> None:
-        silent = SilentEngine()
-        async with serving(silent) as (_, mute), engines(1) as (_, addresses):
-            async with watched(mute, prove_first=True) as seen:
-                assert seen.taking == ["p/0"], "there is no better one, and nobody waits for the probe"
-            async with watched(mute, *addresses, prove_first=True) as seen:
-                await until(lambda: seen.taking == ["p/1"])
-                await seen.tick(25, hung="p/0")
-                assert seen.state() is State.WEDGED
-
-    bounded(main)
-
-
-def test_a_replica_that_comes_back_must_answer_a_probe_and_is_not_alone_left_out() -> None:
-    async def main() -> None:
-        async with engines(2) as (found, addresses), watched(*addresses) as seen:
-            found[0].wedge()
-            connection = seen.fleet._connections["p/0"]
-            assert isinstance(connection, SessionConnection)
-            patience = connection._sessions[0]._patience
-            patience._ticks = patience._left = 1
-            await seen.until_state(State.PROBING)
-            assert seen.taking == ["p/1"]
-            found[0].revive()
-            await seen.until_state(State.RETURNING)
-            assert sum("p/0" in seen.taking for _ in range(100)) in (9, 10)
-            # The other one is excluded, or gone: what is left is not left out.
-            assert [view.id for view in seen.fleet.candidates(exclude=["p/1"])] == ["p/0"]
-            seen.fleet.drain({"p/1": float("inf")})
-            assert all(seen.taking == ["p/0"] for _ in range(20))
-
-    bounded(main)
-
-
-def test_engine_errors_eject_and_overload_and_clients_mistakes_do_not() -> None:
-    async def main() -> None:
-        async with engines(2) as (_, addresses), watched(*addresses) as seen:
-            for error in (Overloaded("full"), ReplicaUnavailable("lost"), ContextLengthExceeded("long")):
-                seen.fail("p/0", error, 100)
+async def test_an_idle_engine_that_answers_is_not_disturbed() -> None:
+    async with engines(1) as (found, addresses), watched(*addresses) as seen:
+        for probes in (1, 2, 3):
+            while len(found[0].answered) < probes:
+                await seen.tick()
             assert seen.state() is State.READY
-            seen.fail("p/0", times=CONSECUTIVE_FAULTS - 1)
-            seen.fleet.succeeded("p/0")
-            seen.fail("p/0", times=CONSECUTIVE_FAULTS - 1)
-            assert seen.taking == ["p/0", "p/1"]
-            seen.fail("p/0", times=1)
-            assert seen.taking == ["p/1"]
-            status = seen.fleet.statuses()[0]
-            assert (status.state, status.breaker_seconds, status.share) == (State.EJECTED, OPEN_SECONDS, 0.0)
-            assert "its requests fail" in status.reason
-            seen.now += OPEN_SECONDS
-            await seen.tick()
-            await seen.until_state(State.RETURNING)
-
-    bounded(main)
+        assert found[0].cancelled == []
 
 
-def test_half_of_a_role_stays_whatever_happens(caplog: pytest.LogCaptureFixture) -> None:
+async def test_where_replicas_must_prove_themselves_first_one_that_has_not_is_left_out() -> None:
+    silent = SilentEngine()
+    async with serving(silent) as (_, mute), engines(1) as (_, addresses):
+        async with watched(mute, prove_first=True) as seen:
+            assert seen.taking == ["p/0"], "there is no better one, and nobody waits for the probe"
+        async with watched(mute, *addresses, prove_first=True) as seen:
+            await until(lambda: seen.taking == ["p/1"])
+            await seen.tick(25, hung="p/0")
+            assert seen.state() is State.WEDGED
+
+
+async def test_a_replica_that_comes_back_must_answer_a_probe_and_is_not_alone_left_out() -> None:
+    async with engines(2) as (found, addresses), watched(*addresses) as seen:
+        found[0].wedge()
+        connection = seen.fleet._connections["p/0"]
+        assert isinstance(connection, SessionConnection)
+        patience = connection._sessions[0]._patience
+        patience._ticks = patience._left = 1
+        await seen.until_state(State.PROBING)
+        assert seen.taking == ["p/1"]
+        found[0].revive()
+        await seen.until_state(State.RETURNING)
+        assert sum("p/0" in seen.taking for _ in range(100)) in (9, 10)
+        # The other one is excluded, or gone: what is left is not left out.
+        assert [view.id for view in seen.fleet.candidates(exclude=["p/1"])] == ["p/0"]
+        seen.fleet.drain({"p/1": float("inf")})
+        assert all(seen.taking == ["p/0"] for _ in range(20))
+
+
+async def test_engine_errors_eject_and_overload_and_clients_mistakes_do_not() -> None:
+    async with engines(2) as (_, addresses), watched(*addresses) as seen:
+        for error in (Overloaded("full"), ReplicaUnavailable("lost"), ContextLengthExceeded("long")):
+            seen.fail("p/0", error, 100)
+        assert seen.state() is State.READY
+        seen.fail("p/0", times=CONSECUTIVE_FAULTS - 1)
+        seen.fleet.succeeded("p/0")
+        seen.fail("p/0", times=CONSECUTIVE_FAULTS - 1)
+        assert seen.taking == ["p/0", "p/1"]
+        seen.fail("p/0", times=1)
+        assert seen.taking == ["p/1"]
+        status = seen.fleet.statuses()[0]
+        assert (status.state, status.breaker_seconds, status.share) == (State.EJECTED, OPEN_SECONDS, 0.0)
+        assert "its requests fail" in status.reason
+        seen.now += OPEN_SECONDS
+        await seen.tick()
+        await seen.until_state(State.RETURNING)
+
+
+async def test_half_of_a_role_stays_whatever_happens(caplog: pytest.LogCaptureFixture) -> None:
     roles = [Role.PREFILL, Role.DECODE, Role.DECODE, Role.DECODE, Role.DECODE, Role.DECODE]
 
-    async def main() -> None:
+    with caplog.at_level(logging.WARNING):
         async with engines(6, roles) as (_, addresses), watched(*addresses, roles=roles) as seen:
             for number in range(6):
                 seen.fail(f"p/{number}")
             assert seen.taking == ["p/0", "p/3", "p/4", "p/5"]
             assert seen.fleet.ready
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
     assert "stays in service" in caplog.text
 
 
-def test_an_outlier_serves_where_nobody_else_is_left() -> None:
-    async def main() -> None:
-        async with engines(2) as (_, addresses), watched(*addresses) as seen:
-            seen.fail("p/0")
-            assert seen.taking == ["p/1"]
-            seen.fleet.drain({"p/1": float("inf")})
-            assert seen.taking == ["p/0"]
-
-    bounded(main)
+async def test_an_outlier_serves_where_nobody_else_is_left() -> None:
+    async with engines(2) as (_, addresses), watched(*addresses) as seen:
+        seen.fail("p/0")
+        assert seen.taking == ["p/1"]
+        seen.fleet.drain({"p/1": float("inf")})
+        assert seen.taking == ["p/0"]
 
 
-def test_what_it_takes_for_a_request_depends_on_the_roles() -> None:
+async def test_what_it_takes_for_a_request_depends_on_the_roles() -> None:
     roles = [Role.PREFILL, Role.DECODE]
 
-    async def main() -> None:
-        async with engines(2, roles) as (_, addresses), watched(*addresses, roles=roles) as seen:
-            before = (seen.fleet.ready, seen.fleet.ready_replicas)
-            seen.fleet.drain({"p/1": float("inf")})
-            assert (before, (seen.fleet.ready, seen.fleet.ready_replicas)) == ((True, 2), (False, 1))
-
-    bounded(main)
+    async with engines(2, roles) as (_, addresses), watched(*addresses, roles=roles) as seen:
+        before = (seen.fleet.ready, seen.fleet.ready_replicas)
+        seen.fleet.drain({"p/1": float("inf")})
+        assert (before, (seen.fleet.ready, seen.fleet.ready_replicas)) == ((True, 2), (False, 1))
 
 
 NONSENSE = [
@@ -241,8 +215,10 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("step", NONSENSE, ids=["load", "update", "update alone"])
-def test_a_replica_that_reports_nonsense_is_left_alone(step: codec.Step, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_a_replica_that_reports_nonsense_is_left_alone(
+    step: codec.Step, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
         replica = RawReplica()
         async with replica.listening() as address, watched(address) as seen:
             await replica.send(codec.Step(1, load=Load(running=3)))
@@ -262,81 +238,69 @@ def test_a_replica_that_reports_nonsense_is_left_alone(step: codec.Step, caplog:
             assert [request.request_id for _, request in replica.ups[0].submits] == ["probe"]
             await replica.send(codec.Step(6, stream_ids=[1], tokens=[9], finishes=[_end_of(1)]))
             await seen.until_state(State.RETURNING)
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
     lines = [record.message for record in caplog.records if "nonsense" in record.message]
     assert len(lines) == 1
     assert "p/0" in lines[0]
 
 
-def test_a_drained_replica_keeps_what_runs_until_its_grace_is_over() -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with serving(engine) as (_, silent), engines(1) as (_, addresses), watched(silent, *addresses) as seen:
-            stream = seen.fleet.open("p/0", submit_of(3))
-            seen.fleet.drain({"p/0": seen.now + 30.0})
-            assert seen.taking == ["p/1"]
-            assert not seen.fleet.takes("p/0")
-            assert seen.state() is State.DRAINING
-            seen.now += 29.9
-            await seen.tick()
-            await until(lambda: engine.submitted)
-            assert not stream.failed
-            seen.now += 0.1
-            await seen.tick()
-            with pytest.raises(ReplicaUnavailable):
-                await stream.receive()
-            await until(lambda: engine.cancelled)
-            engine.say(load=Load())
-            await seen.until_state(State.DRAINED)
-            await until(lambda: not seen.fleet._connections["p/0"].view.sent)
-            await seen.tick(200)
-            await asyncio.sleep(0.01)
-            assert len(engine.submitted) == 1, "it is not even probed"
-            seen.fleet.drain({})
-            assert seen.taking == ["p/0", "p/1"]
-
-    bounded(main)
+async def test_a_drained_replica_keeps_what_runs_until_its_grace_is_over() -> None:
+    engine = SilentEngine()
+    async with serving(engine) as (_, silent), engines(1) as (_, addresses), watched(silent, *addresses) as seen:
+        stream = seen.fleet.open("p/0", submit_of(3))
+        seen.fleet.drain({"p/0": seen.now + 30.0})
+        assert seen.taking == ["p/1"]
+        assert not seen.fleet.takes("p/0")
+        assert seen.state() is State.DRAINING
+        seen.now += 29.9
+        await seen.tick()
+        await until(lambda: engine.submitted)
+        assert not stream.failed
+        seen.now += 0.1
+        await seen.tick()
+        with pytest.raises(ReplicaUnavailable):
+            await stream.receive()
+        await until(lambda: engine.cancelled)
+        engine.say(load=Load())
+        await seen.until_state(State.DRAINED)
+        await until(lambda: not seen.fleet._connections["p/0"].view.sent)
+        await seen.tick(200)
+        await asyncio.sleep(0.01)
+        assert len(engine.submitted) == 1, "it is not even probed"
+        seen.fleet.drain({})
+        assert seen.taking == ["p/0", "p/1"]
 
 
-def test_one_that_is_much_slower_than_its_peers_is_ejected_after_a_while() -> None:
-    async def main() -> None:
-        async with engines(4) as (_, addresses), watched(*addresses) as seen:
+async def test_one_that_is_much_slower_than_its_peers_is_ejected_after_a_while() -> None:
+    async with engines(4) as (_, addresses), watched(*addresses) as seen:
 
-            async def second(slow: int) -> None:
-                for step in range(50):
-                    for number in range(4):
-                        us = 100_000 if number == slow else 15_000
-                        seen.fleet._worked(f"p/{number}", Work(us, sequences=30, context=9000))
-                    seen.now += 0.02
-                    if step % 25 == 0:
-                        await seen.tick()
+        async def second(slow: int) -> None:
+            for step in range(50):
+                for number in range(4):
+                    us = 100_000 if number == slow else 15_000
+                    seen.fleet._worked(f"p/{number}", Work(us, sequences=30, context=9000))
+                seen.now += 0.02
+                if step % 25 == 0:
+                    await seen.tick()
 
-            for _ in range(int(SLOW_SECONDS) - 1):
-                await second(3)
-            assert seen.taking == ["p/0", "p/1", "p/2", "p/3"]
-            for _ in range(4):
-                await second(3)
-            assert seen.taking == ["p/0", "p/1", "p/2"]
-            assert "times as long as its peers'" in seen.fleet.statuses()[3].reason
-
-    bounded(main)
+        for _ in range(int(SLOW_SECONDS) - 1):
+            await second(3)
+        assert seen.taking == ["p/0", "p/1", "p/2", "p/3"]
+        for _ in range(4):
+            await second(3)
+        assert seen.taking == ["p/0", "p/1", "p/2"]
+        assert "times as long as its peers'" in seen.fleet.statuses()[3].reason
 
 
-def test_steps_with_work_are_passed_on_once_each() -> None:
-    async def main() -> None:
-        replica = RawReplica()
-        async with replica.listening() as address, watched(address) as seen:
-            told: list[tuple[int, Work]] = []
-            seen.fleet.on_work = lambda view, work: told.append((view.load.running, work))
-            for seq, steps in enumerate((7, 8, 8, 9), 1):
-                work = Work(1000 * steps, sequences=steps)
-                await replica.send(codec.Step(seq, load=Load(running=steps, steps=steps), work=work))
-            await until(lambda: len(told) == 2)
-            assert told == [(8, Work(8000, sequences=8)), (9, Work(9000, sequences=9))]
-
-    bounded(main)
+async def test_steps_with_work_are_passed_on_once_each() -> None:
+    replica = RawReplica()
+    async with replica.listening() as address, watched(address) as seen:
+        told: list[tuple[int, Work]] = []
+        seen.fleet.on_work = lambda view, work: told.append((view.load.running, work))
+        for seq, steps in enumerate((7, 8, 8, 9), 1):
+            work = Work(1000 * steps, sequences=steps)
+            await replica.send(codec.Step(seq, load=Load(running=steps, steps=steps), work=work))
+        await until(lambda: len(told) == 2)
+        assert told == [(8, Work(8000, sequences=8)), (9, Work(9000, sequences=9))]
 
 
 def _end_of(stream_id: int) -> tuple[int, Finish]:

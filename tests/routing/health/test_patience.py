@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from routing.health import patience
 from routing.health.patience import TICK_SECONDS, Patience, exhausted
-from tests.harness import bounded, leftovers
+from tests.loops import leftovers
 
 
 @given(seconds=st.floats(0.01, 60.0), renewals=st.lists(st.integers(0, 20), max_size=20))
@@ -32,19 +32,16 @@ def test_it_begins_anew_when_it_is_over() -> None:
     assert [patient.tick() for _ in range(10)] == [False, False, False, False, True] * 2
 
 
-def test_a_stall_of_the_loop_counts_as_one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stall_of_the_loop_counts_as_one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "TICK_SECONDS", 0.01)
 
-    async def main() -> None:
-        patient = Patience(0.05)
-        waiting = asyncio.create_task(exhausted(patient))
-        for _ in range(2):
-            await asyncio.sleep(0.015)
-            time.sleep(0.2)  # noqa: ASYNC251 (a stall is what is tested)
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            patient.renew()
-        await waiting
-        assert not leftovers()
-
-    bounded(main)
+    patient = Patience(0.05)
+    waiting = asyncio.create_task(exhausted(patient))
+    for _ in range(2):
+        await asyncio.sleep(0.015)
+        time.sleep(0.2)  # noqa: ASYNC251 (a stall is what is tested)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        patient.renew()
+    await waiting
+    assert not leftovers()

@@ -1,6 +1,7 @@
 import asyncio
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from protos.types import Finish, FinishReason, TokenLogprobs
 from routing.contracts.transport import Event
 from routing.transports.inbox import MAX_WAITING, MAX_WAITING_PER_SEQUENCE, Inbox
 from routing.transports.mailbox import Mailbox
-from tests.harness import bounded, until
+from tests.loops import until
 
 DONE = Finish(FinishReason.STOP)
 
@@ -26,14 +27,10 @@ class Detached:
         self.calls.append(cancel)
 
 
-def with_mailbox(body: Callable[[Mailbox, Detached], object], sequences: int = 1) -> None:
-    async def main() -> None:
-        detached = Detached()
-        result = body(Mailbox(5, sequences, detached, asyncio.get_running_loop()), detached)
-        if asyncio.iscoroutine(result):
-            await result
-
-    bounded(main)
+@contextlib.asynccontextmanager
+async def mailbox_of(sequences: int = 1) -> AsyncIterator[tuple[Mailbox, Detached]]:
+    detached = Detached()
+    yield Mailbox(5, sequences, detached, asyncio.get_running_loop()), detached
 
 
 def inbox_of(mailbox: Mailbox) -> Inbox:
@@ -46,8 +43,8 @@ def token(number: int, index: int = 0) -> Event:
 
 
 @given(st.lists(st.sampled_from(["put", "read"]), max_size=40))
-def test_what_is_put_comes_out_once_and_in_order(moves: list[str]) -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_what_is_put_comes_out_once_and_in_order(moves: list[str]) -> None:
+    async with mailbox_of() as (mailbox, _):
         put, got, waiting = 0, [], 0
         for move in moves:
             if move == "put":
@@ -60,11 +57,9 @@ def test_what_is_put_comes_out_once_and_in_order(moves: list[str]) -> None:
             got += [event[1][0] for event in await mailbox.receive()]
         assert got == list(range(put))
 
-    with_mailbox(body)
 
-
-def test_a_batch_wakes_its_reader_once() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_a_batch_wakes_its_reader_once() -> None:
+    async with mailbox_of() as (mailbox, _):
         batches: list[list[Event]] = []
 
         async def read() -> None:
@@ -80,13 +75,11 @@ def test_a_batch_wakes_its_reader_once() -> None:
         await reader
         assert [len(batch) for batch in batches] == [10, 1]
 
-    with_mailbox(body)
-
 
 @pytest.mark.parametrize("sequences", [1, 3])
 @pytest.mark.parametrize("run", [1, 7])
-def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: int, run: int) -> None:
-    async def body(mailbox: Mailbox, detached: Detached) -> None:
+async def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: int, run: int) -> None:
+    async with mailbox_of(sequences) as (mailbox, detached):
         for _number in range(2 * sequences):  # what one step may bring is never too much
             mailbox.sink.put((0, range(100_000), None, None))
         limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
@@ -100,11 +93,9 @@ def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: i
         with pytest.raises(SlowClient):
             await mailbox.receive()
 
-    with_mailbox(body, sequences)
 
-
-def test_logprobs_weigh_more_than_tokens() -> None:
-    async def body(mailbox: Mailbox, detached: Detached) -> None:
+async def test_logprobs_weigh_more_than_tokens() -> None:
+    async with mailbox_of() as (mailbox, _):
         entry = TokenLogprobs(-0.1, ((1, -0.1), (2, -2.5)))
         for _number in range(2 + MAX_WAITING // 4):
             mailbox.sink.put((0, (1,), [entry], None))
@@ -112,23 +103,19 @@ def test_logprobs_weigh_more_than_tokens() -> None:
         mailbox.sink.put((0, (1,), [entry], None))
         assert mailbox.failed
 
-    with_mailbox(body)
 
-
-def test_a_reader_that_catches_up_starts_anew() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_a_reader_that_catches_up_starts_anew() -> None:
+    async with mailbox_of() as (mailbox, _):
         for _number in range(3):
             for number in range(MAX_WAITING):
                 mailbox.sink.put(token(number))
             assert len(await mailbox.receive()) == MAX_WAITING
         assert not mailbox.failed
 
-    with_mailbox(body)
-
 
 @pytest.mark.parametrize(("run", "alternatives", "cost"), [(7, None, 7), (5, 0, 10), (5, 20, 110)])
-def test_what_waits_is_weighed_by_its_memory(run: int, alternatives: int | None, cost: int) -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_what_waits_is_weighed_by_its_memory(run: int, alternatives: int | None, cost: int) -> None:
+    async with mailbox_of(sequences=2) as (mailbox, _):
         entry = None if alternatives is None else TokenLogprobs(-1.0, ((1, -1.0),) * alternatives)
         event: Event = (0, (1,) * run, None if entry is None else [entry] * run, None)
         limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE
@@ -138,21 +125,17 @@ def test_what_waits_is_weighed_by_its_memory(run: int, alternatives: int | None,
         mailbox.sink.put(event)
         assert (before, mailbox.failed) == (False, True)
 
-    with_mailbox(body, sequences=2)
 
-
-def test_a_whole_answer_at_once_is_never_too_much() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_a_whole_answer_at_once_is_never_too_much() -> None:
+    async with mailbox_of() as (mailbox, _):
         event: Event = (0, (1,) * 100_000, None, None)
         for _number in range(3):
             mailbox.sink.put(event)
             assert await mailbox.receive() == [event]
 
-    with_mailbox(body)
 
-
-def test_the_first_error_wins_and_drops_what_waited() -> None:
-    async def body(mailbox: Mailbox, detached: Detached) -> None:
+async def test_the_first_error_wins_and_drops_what_waited() -> None:
+    async with mailbox_of() as (mailbox, detached):
         mailbox.sink.put(token(1))
         mailbox.fail(ClientGone("first"))
         mailbox.fail(ReplicaUnavailable("second"))
@@ -162,22 +145,18 @@ def test_the_first_error_wins_and_drops_what_waited() -> None:
                 await mailbox.receive()
         assert detached.calls == [True]
 
-    with_mailbox(body)
 
-
-def test_an_error_reaches_a_reader_that_waits() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_an_error_reaches_a_reader_that_waits() -> None:
+    async with mailbox_of() as (mailbox, _):
         reader = asyncio.create_task(mailbox.receive())
         await asyncio.sleep(0)
         mailbox.fail(ReplicaUnavailable("lost"))
         with pytest.raises(ReplicaUnavailable, match="lost"):
             await reader
 
-    with_mailbox(body)
 
-
-def test_an_error_after_the_wake_and_before_the_read_still_wins() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_an_error_after_the_wake_and_before_the_read_still_wins() -> None:
+    async with mailbox_of() as (mailbox, _):
         reader = asyncio.create_task(mailbox.receive())
         await asyncio.sleep(0)
         mailbox.sink.put(token(1))
@@ -185,37 +164,29 @@ def test_an_error_after_the_wake_and_before_the_read_still_wins() -> None:
         with pytest.raises(ReplicaUnavailable, match="lost"):
             await reader
 
-    with_mailbox(body)
-
 
 @pytest.mark.parametrize(("ended", "cancels"), [(0, True), (1, True), (2, False)])
-def test_closing_cancels_only_what_is_open_and_only_once(ended: int, cancels: bool) -> None:
-    def body(mailbox: Mailbox, detached: Detached) -> None:
+async def test_closing_cancels_only_what_is_open_and_only_once(ended: int, cancels: bool) -> None:
+    async with mailbox_of(sequences=2) as (mailbox, detached):
         for index in range(ended):
             mailbox.finish(index, DONE)
         for _ in range(3):
             mailbox.close()
         assert detached.calls == [cancels]
 
-    with_mailbox(body, sequences=2)
 
-
-def test_closing_after_an_error_asks_nothing_more() -> None:
-    def body(mailbox: Mailbox, detached: Detached) -> None:
+async def test_closing_after_an_error_asks_nothing_more() -> None:
+    async with mailbox_of() as (mailbox, detached):
         mailbox.fail(PenstockError("x"))
         mailbox.close()
         assert detached.calls == [True]
 
-    with_mailbox(body)
 
-
-def test_a_reader_may_be_cancelled_and_another_read_after_it() -> None:
-    async def body(mailbox: Mailbox, _: Detached) -> None:
+async def test_a_reader_may_be_cancelled_and_another_read_after_it() -> None:
+    async with mailbox_of() as (mailbox, _):
         reader = asyncio.create_task(mailbox.receive())
         await asyncio.sleep(0)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
         mailbox.sink.put(token(3))
         assert await mailbox.receive() == [token(3)]
-
-    with_mailbox(body)

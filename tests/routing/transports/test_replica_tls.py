@@ -21,7 +21,7 @@ from routing.transports.replica_tls import (
     ssl_context,
 )
 from tests.certificates import Authority, client_files, server_files
-from tests.harness import bounded, until
+from tests.loops import until
 
 LOCAL = [("grpc.use_local_subchannel_pool", 1)]
 
@@ -93,94 +93,79 @@ class Kept:
         return len(self.renewed._calls) + len(self.renewed._closing)
 
 
-def test_a_kept_channel_is_replaced_when_its_files_change(authority: Authority) -> None:
-    async def main() -> None:
-        mine = authority.signed("first")
-        async with echo_at(server_files(authority.signed(), authority.ca)) as (echo, address):
-            kept = Kept(f"grpcs://{address}", client_files(authority, mine))
-            old = kept.channel
-            assert await kept.say() == b"first"
-            slow = asyncio.create_task(kept.say(b"wait"))
-            await until(lambda: echo.waiting == 2)
-            mine.replace_with(authority.signed("second"))
-            assert kept.channel is old
-            kept.clock.now = 1.0
-            assert kept.channel is not old
-            assert await kept.say() == b"second"
-            assert not slow.done()
-            assert kept.open == 2
-            echo.go.set()
-            assert await slow == b"first"
-            await until(lambda: kept.open == 1)
-            await kept.renewed.aclose()
-
-    bounded(main)
-
-
-def test_a_channel_without_calls_is_closed_at_once_when_it_is_replaced(authority: Authority) -> None:
-    async def main() -> None:
-        kept = Kept("grpcs://127.0.0.1:1", client_files(authority))
+async def test_a_kept_channel_is_replaced_when_its_files_change(authority: Authority) -> None:
+    mine = authority.signed("first")
+    async with echo_at(server_files(authority.signed(), authority.ca)) as (echo, address):
+        kept = Kept(f"grpcs://{address}", client_files(authority, mine))
         old = kept.channel
-        authority.ca.write_bytes(authority.ca.read_bytes() * 2)
+        assert await kept.say() == b"first"
+        slow = asyncio.create_task(kept.say(b"wait"))
+        await until(lambda: echo.waiting == 2)
+        mine.replace_with(authority.signed("second"))
+        assert kept.channel is old
         kept.clock.now = 1.0
         assert kept.channel is not old
+        assert await kept.say() == b"second"
+        assert not slow.done()
+        assert kept.open == 2
+        echo.go.set()
+        assert await slow == b"first"
         await until(lambda: kept.open == 1)
-        assert old.get_state() is grpc.ChannelConnectivity.SHUTDOWN
         await kept.renewed.aclose()
 
-    bounded(main)
+
+async def test_a_channel_without_calls_is_closed_at_once_when_it_is_replaced(authority: Authority) -> None:
+    kept = Kept("grpcs://127.0.0.1:1", client_files(authority))
+    old = kept.channel
+    authority.ca.write_bytes(authority.ca.read_bytes() * 2)
+    kept.clock.now = 1.0
+    assert kept.channel is not old
+    await until(lambda: kept.open == 1)
+    assert old.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+    await kept.renewed.aclose()
 
 
-def test_a_kept_channel_stays_while_the_new_files_are_broken(
+async def test_a_kept_channel_stays_while_the_new_files_are_broken(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        mine = authority.signed("first")
-        async with echo_at(server_files(authority.signed(), authority.ca)) as (_, address):
-            kept = Kept(f"grpcs://{address}", client_files(authority, mine))
-            old = kept.channel
-            mine.key.write_text("no key")
-            for kept.clock.now in (1.0, 2.0, 3.0):
-                assert kept.channel is old
-                assert await kept.say() == b"first"
-            await kept.renewed.aclose()
-
-    bounded(main)
+    mine = authority.signed("first")
+    async with echo_at(server_files(authority.signed(), authority.ca)) as (_, address):
+        kept = Kept(f"grpcs://{address}", client_files(authority, mine))
+        old = kept.channel
+        mine.key.write_text("no key")
+        for kept.clock.now in (1.0, 2.0, 3.0):
+            assert kept.channel is old
+            assert await kept.say() == b"first"
+        await kept.renewed.aclose()
     (told,) = caplog.records
     assert "first.key has no private key in PEM form" in told.getMessage()
 
 
-def test_closing_cancels_what_still_runs_on_replaced_channels(authority: Authority) -> None:
-    async def main() -> None:
-        mine = authority.signed("first")
-        async with echo_at(server_files(authority.signed(), authority.ca)) as (echo, address):
-            kept = Kept(f"grpcs://{address}", client_files(authority, mine))
-            calls = [asyncio.create_task(kept.say(b"wait"))]
-            await until(lambda: echo.waiting == 1)
-            mine.replace_with(authority.signed("second"))
-            kept.clock.now = 1.0
-            calls.append(asyncio.create_task(kept.say(b"wait")))
-            await until(lambda: echo.waiting == 2)
-            await kept.renewed.aclose()
-            await until(lambda: all(call.done() for call in calls))
-            assert all(call.cancelled() for call in calls)
-            echo.go.set()
-
-    bounded(main)
+async def test_closing_cancels_what_still_runs_on_replaced_channels(authority: Authority) -> None:
+    mine = authority.signed("first")
+    async with echo_at(server_files(authority.signed(), authority.ca)) as (echo, address):
+        kept = Kept(f"grpcs://{address}", client_files(authority, mine))
+        calls = [asyncio.create_task(kept.say(b"wait"))]
+        await until(lambda: echo.waiting == 1)
+        mine.replace_with(authority.signed("second"))
+        kept.clock.now = 1.0
+        calls.append(asyncio.create_task(kept.say(b"wait")))
+        await until(lambda: echo.waiting == 2)
+        await kept.renewed.aclose()
+        await until(lambda: all(call.done() for call in calls))
+        assert all(call.cancelled() for call in calls)
+        echo.go.set()
 
 
-def test_a_plain_channel_is_never_replaced(authority: Authority) -> None:
-    async def main() -> None:
-        async with echo_at(None) as (_, address):
-            kept = Kept(f"grpc://{address}", client_files(authority))
-            old = kept.channel
-            authority.ca.write_text("")
-            kept.clock.now = 9.0
-            assert kept.channel is old
-            assert await kept.say() == b""
-            await kept.renewed.aclose()
-
-    bounded(main)
+async def test_a_plain_channel_is_never_replaced(authority: Authority) -> None:
+    async with echo_at(None) as (_, address):
+        kept = Kept(f"grpc://{address}", client_files(authority))
+        old = kept.channel
+        authority.ca.write_text("")
+        kept.clock.now = 9.0
+        assert kept.channel is old
+        assert await kept.say() == b""
+        await kept.renewed.aclose()
 
 
 @pytest.mark.parametrize("opened", [lambda tls: open_channel("grpcs://h:1", tls, ()), ssl_context])
@@ -196,37 +181,34 @@ def test_a_file_that_cannot_be_used_is_named(opened: Callable[[TlsFiles], object
         opened(TlsFiles(tmp_path / "empty.pem"))
 
 
-def test_a_context_for_http_shows_its_certificate_and_follows_its_files(authority: Authority) -> None:
-    async def main() -> None:
-        seen: list[Any] = []
+async def test_a_context_for_http_shows_its_certificate_and_follows_its_files(authority: Authority) -> None:
+    seen: list[Any] = []
 
-        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            seen.append(writer.get_extra_info("peercert"))
-            writer.close()
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(writer.get_extra_info("peercert"))
+        writer.close()
 
-        files = authority.signed()
-        theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.ca))
-        theirs.verify_mode = ssl.CERT_REQUIRED
-        theirs.load_cert_chain(files.certificate, files.key)
-        server = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=theirs)
-        port = server.sockets[0].getsockname()[1]
-        mine = authority.signed("mine")
-        contexts = renewed_ssl_context(client_files(authority, mine))
-        contexts._check_seconds = 0.0
-        for name in ("mine", "renewed"):
-            if name != "mine":
-                mine.replace_with(authority.signed(name))
-            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=contexts.get())
-            await until(lambda: seen)
-            assert ((("commonName", name),),) == seen.pop()["subject"]
-            writer.close()
-            await writer.wait_closed()
-        with pytest.raises(ssl.SSLCertVerificationError):
-            await asyncio.open_connection("127.0.0.1", port, ssl=ssl_context(None))
-        server.close()
-        await server.wait_closed()
-
-    bounded(main)
+    files = authority.signed()
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.ca))
+    theirs.verify_mode = ssl.CERT_REQUIRED
+    theirs.load_cert_chain(files.certificate, files.key)
+    server = await asyncio.start_server(greet, "127.0.0.1", 0, ssl=theirs)
+    port = server.sockets[0].getsockname()[1]
+    mine = authority.signed("mine")
+    contexts = renewed_ssl_context(client_files(authority, mine))
+    contexts._check_seconds = 0.0
+    for name in ("mine", "renewed"):
+        if name != "mine":
+            mine.replace_with(authority.signed(name))
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=contexts.get())
+        await until(lambda: seen)
+        assert ((("commonName", name),),) == seen.pop()["subject"]
+        writer.close()
+        await writer.wait_closed()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await asyncio.open_connection("127.0.0.1", port, ssl=ssl_context(None))
+    server.close()
+    await server.wait_closed()
 
 
 def test_words_for_other_problems_stay() -> None:

@@ -18,7 +18,8 @@ from routing.fleet.fleet import Fleet
 from routing.health.patience import TICK_SECONDS
 from routing.health.replica_status import State
 from routing.transports import mux
-from tests.harness import MODEL, bounded, drained, seconds_until, spec_of, submit_of, until
+from tests.harness import MODEL, drained, spec_of, submit_of
+from tests.loops import seconds_until, until
 
 pytestmark = pytest.mark.slow
 
@@ -56,52 +57,46 @@ def test_a_replica_speaks_three_times_before_it_counts_as_silent_and_that_is_wit
     assert mux.SILENCE_SECONDS + TICK_SECONDS < 2.0
 
 
-def test_a_frozen_replica_is_noticed_within_two_seconds_and_comes_back(replica: tuple[int, str]) -> None:
+async def test_a_frozen_replica_is_noticed_within_two_seconds_and_comes_back(replica: tuple[int, str]) -> None:
     pid, address = replica
 
-    async def main() -> None:
-        fleet = Fleet([spec_of(address)], "test")
-        fleet.start()
-        try:
-            await fleet.wait_ready(1)
-            for streams in (1, 0):
-                open_streams = [fleet.open("pool/0", submit_of(5000)) for _ in range(streams)]
-                for stream in open_streams:
-                    await stream.receive()
-                os.kill(pid, signal.SIGSTOP)
-                assert await seconds_until(lambda: not fleet.ready) < 2.0
-                for stream in open_streams:
-                    with pytest.raises(ReplicaUnavailable):
-                        await drained(stream)
-                await asyncio.sleep(0.5)
-                assert fleet.statuses()[0].state is State.CONNECTING
-                os.kill(pid, signal.SIGCONT)
-                await until(lambda: fleet.ready, seconds=10)
-                tokens, _ = await drained(fleet.open("pool/0", submit_of(3)))
-                assert len(tokens[0]) == 3
-        finally:
-            await fleet.aclose()
-
-    bounded(main, 40)
+    fleet = Fleet([spec_of(address)], "test")
+    fleet.start()
+    try:
+        await fleet.wait_ready(1)
+        for streams in (1, 0):
+            open_streams = [fleet.open("pool/0", submit_of(5000)) for _ in range(streams)]
+            for stream in open_streams:
+                await stream.receive()
+            os.kill(pid, signal.SIGSTOP)
+            assert await seconds_until(lambda: not fleet.ready) < 2.0
+            for stream in open_streams:
+                with pytest.raises(ReplicaUnavailable):
+                    await drained(stream)
+            await asyncio.sleep(0.5)
+            assert fleet.statuses()[0].state is State.CONNECTING
+            os.kill(pid, signal.SIGCONT)
+            await until(lambda: fleet.ready, seconds=10)
+            tokens, _ = await drained(fleet.open("pool/0", submit_of(3)))
+            assert len(tokens[0]) == 3
+    finally:
+        await fleet.aclose()
 
 
-def test_a_workers_own_stall_is_nobodys_silence(replica: tuple[int, str]) -> None:
+async def test_a_workers_own_stall_is_nobodys_silence(replica: tuple[int, str]) -> None:
     _, address = replica
 
-    async def main() -> None:
-        fleet = Fleet([spec_of(address)], "test")
-        fleet.start()
-        try:
-            await fleet.wait_ready(1)
-            stream = fleet.open("pool/0", submit_of(300))  # of six seconds, which outlast the stalls
-            reading = asyncio.create_task(drained(stream))
-            for seconds in (2.5, 0.6, 0.6, 0.6, 0.6, 0.6):
-                await asyncio.sleep(0.01)
-                time.sleep(seconds)  # noqa: ASYNC251 (a stall is what is tested)
-            tokens, _ = await reading
-            assert len(tokens[0]) == 300
-            assert fleet.statuses()[0].state is State.READY
-        finally:
-            await fleet.aclose()
-
-    bounded(main, 40)
+    fleet = Fleet([spec_of(address)], "test")
+    fleet.start()
+    try:
+        await fleet.wait_ready(1)
+        stream = fleet.open("pool/0", submit_of(300))  # of six seconds, which outlast the stalls
+        reading = asyncio.create_task(drained(stream))
+        for seconds in (2.5, 0.6, 0.6, 0.6, 0.6, 0.6):
+            await asyncio.sleep(0.01)
+            time.sleep(seconds)  # noqa: ASYNC251 (a stall is what is tested)
+        tokens, _ = await reading
+        assert len(tokens[0]) == 300
+        assert fleet.statuses()[0].state is State.READY
+    finally:
+        await fleet.aclose()

@@ -16,7 +16,8 @@ from routing.transports.session_transport import SessionConnection
 from tests import routing_transports, triton_transports
 from tests.fake_triton import FakeTriton
 from tests.fakes import SilentEngine
-from tests.harness import bounded, engine_of, serving, spec_of, submit_of, until
+from tests.harness import engine_of, serving, spec_of, submit_of
+from tests.loops import until
 from tests.stock_server import OwnNames, trtllm_at
 from tests.upstreams import END, EVENT, streamed, upstream
 
@@ -59,51 +60,39 @@ async def received(connect: Open, *traces: str) -> list[str]:
 
 
 @pytest.mark.parametrize("connect", [over_a_session, over_stock_grpc])
-def test_an_engine_behind_a_replica_server(connect: Open) -> None:
-    async def main() -> None:
-        traces = ["", PARENT, f"{PARENT} {STATE}", ""]
-        assert await received(connect, *traces) == traces
-
-    bounded(main)
+async def test_an_engine_behind_a_replica_server(connect: Open) -> None:
+    traces = ["", PARENT, f"{PARENT} {STATE}", ""]
+    assert await received(connect, *traces) == traces
 
 
-def test_what_is_no_trace_is_not_passed_on() -> None:
-    async def main() -> None:
-        assert await received(over_stock_grpc, "ff" + PARENT[2:], f"{PARENT} =", PARENT[:-2] + "00") == ["", PARENT, ""]
-
-    bounded(main)
+async def test_what_is_no_trace_is_not_passed_on() -> None:
+    assert await received(over_stock_grpc, "ff" + PARENT[2:], f"{PARENT} =", PARENT[:-2] + "00") == ["", PARENT, ""]
 
 
-def test_an_upstream_gets_headers() -> None:
-    async def main() -> None:
-        async with upstream() as fake, routing_transports.connected(fake) as transport:
-            fake.behaves = streamed(EVENT % b"hi", END)
-            for trace in (f"{PARENT} {STATE}", PARENT, ""):
-                client = await transport.ask(trace=trace).begun()
-                await client.read()
-            both, alone, none = (heard.headers for heard in fake.heard)
-            assert (both["traceparent"], both["tracestate"]) == (PARENT, STATE)
-            assert alone["traceparent"] == PARENT
-            assert "tracestate" not in alone
-            assert "traceparent" not in none
-
-    bounded(main)
+async def test_an_upstream_gets_headers() -> None:
+    async with upstream() as fake, routing_transports.connected(fake) as transport:
+        fake.behaves = streamed(EVENT % b"hi", END)
+        for trace in (f"{PARENT} {STATE}", PARENT, ""):
+            client = await transport.ask(trace=trace).begun()
+            await client.read()
+        both, alone, none = (heard.headers for heard in fake.heard)
+        assert (both["traceparent"], both["tracestate"]) == (PARENT, STATE)
+        assert alone["traceparent"] == PARENT
+        assert "tracestate" not in alone
+        assert "traceparent" not in none
 
 
-def test_triton_gets_metadata() -> None:
-    async def main() -> None:
-        fake = FakeTriton(engine_of())
-        async with triton_transports.connected(fake) as transport:
-            await until(lambda: transport.connected)
-            fake.metadata.clear()
-            streams = [transport.open(submit_of(name=trace[:2], trace=trace)) for trace in ("", f"{PARENT} {STATE}")]
-            await until(lambda: len(fake.metadata) == len(streams))
-            for stream in streams:
-                stream.close()
-            told = [(each.get("traceparent"), each.get("tracestate")) for each in fake.metadata]
-            assert sorted(told, key=str) == [(PARENT, STATE), (None, None)]
-
-    bounded(main)
+async def test_triton_gets_metadata() -> None:
+    fake = FakeTriton(engine_of())
+    async with triton_transports.connected(fake) as transport:
+        await until(lambda: transport.connected)
+        fake.metadata.clear()
+        streams = [transport.open(submit_of(name=trace[:2], trace=trace)) for trace in ("", f"{PARENT} {STATE}")]
+        await until(lambda: len(fake.metadata) == len(streams))
+        for stream in streams:
+            stream.close()
+        told = [(each.get("traceparent"), each.get("tracestate")) for each in fake.metadata]
+        assert sorted(told, key=str) == [(PARENT, STATE), (None, None)]
 
 
 def wire(submit: Submit) -> bytes:

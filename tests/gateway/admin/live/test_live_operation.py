@@ -14,9 +14,9 @@ from gateway.admin.live.feed import MAX_VIEWERS
 from gateway.admin.live.live_reader import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
 from gateway.admin.live.view import Live
 from routing.health.replica_status import ReplicaStatus, State
-from tests.gateway.admin.bench import Bench, bench_of, run
+from tests.gateway.admin.bench import Bench, bench_of
 from tests.gateway.admin.live.samples import totals
-from tests.harness import bounded, until
+from tests.loops import until
 
 PATH = "/admin/live"
 STATUS = ReplicaStatus("p/0", "p", State.EJECTED, "", 3, 1, 5, 10, 2, 0.0, 4.0)
@@ -43,8 +43,8 @@ def watch(bench: Bench, workers: Workers) -> None:
     bench.live._seconds = 0.1
 
 
-def test_one_look_has_rates(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_one_look_has_rates(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.tenant("acme", tier="gold", limits={"rpm": 10, "budget": {"usd": 5}})
         watch(bench, Workers())
         live = await bench.get(PATH, once="1")
@@ -58,11 +58,9 @@ def test_one_look_has_rates(store_url: str) -> None:
         assert (acme["tier"], acme["scopes"][0]["limits"][0]["limit"]) == ("gold", 10)
         assert acme["scopes"][0]["budget"]["limit_usd"] == 5
 
-    run(store_url, use)
 
-
-def test_rates_come_with_time(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_rates_come_with_time(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         watch(bench, Workers())
         with bench.live.viewer():
             number = 0
@@ -75,53 +73,44 @@ def test_rates_come_with_time(store_url: str) -> None:
         assert look.value.headline.requests_per_second is not None
         assert abs(look.value.headline.requests_per_second - 10) < 0.5
 
-    run(store_url, use)
 
-
-def test_before_any_worker_has_written(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_before_any_worker_has_written(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         live = await bench.get(PATH, once="1")
         assert live["problems"] == [NO_COUNTS]
         assert live["headline"]["in_flight"] is None
         assert [tenant["name"] for tenant in live["tenants"]] == ["default"]
         assert len(live["models"]) == 2
 
-    run(store_url, use)
 
-
-def test_files_that_cannot_be_read(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_files_that_cannot_be_read(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         workers = Workers()
         workers.problem = PermissionError("/secret/place")
         watch(bench, workers)
         assert (await bench.get(PATH, once="1"))["problems"] == [COUNTS_UNREADABLE]
 
-    run(store_url, use)
+
+async def test_without_the_store_the_fleet_is_what_workers_say() -> None:
+    async with bench_of("unix:///nonexistent/store.sock", timeout=0.2) as bench:
+        watch(bench, Workers())
+        live = await bench.get(PATH, once="1")
+        assert live["problems"] == [STORE_AWAY]
+        (row,) = live["models"][0]["pools"][0]["replicas"]
+        assert (row["state"], row["running"], row["kv_blocks_total"], row["breaker_seconds"]) == (
+            "ejected",
+            3,
+            10,
+            4.0,
+        )
+        (other,) = live["models"][1]["pools"][0]["replicas"]
+        assert other["state"] == "unknown"
+        assert [tenant["scopes"] for tenant in live["tenants"]] == [None, None]
+        assert live["headline"]["in_flight"] == 7
 
 
-def test_without_the_store_the_fleet_is_what_workers_say() -> None:
-    async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock", timeout=0.2) as bench:
-            watch(bench, Workers())
-            live = await bench.get(PATH, once="1")
-            assert live["problems"] == [STORE_AWAY]
-            (row,) = live["models"][0]["pools"][0]["replicas"]
-            assert (row["state"], row["running"], row["kv_blocks_total"], row["breaker_seconds"]) == (
-                "ejected",
-                3,
-                10,
-                4.0,
-            )
-            (other,) = live["models"][1]["pools"][0]["replicas"]
-            assert other["state"] == "unknown"
-            assert [tenant["scopes"] for tenant in live["tenants"]] == [None, None]
-            assert live["headline"]["in_flight"] == 7
-
-    bounded(main)
-
-
-def test_a_stream_and_its_end(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_a_stream_and_its_end(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         watch(bench, Workers())
         call = bench.call("GET", PATH)
         call.put(b"")
@@ -137,11 +126,9 @@ def test_a_stream_and_its_end(store_url: str) -> None:
         await call.answer()
         assert (await bench.ask("GET", PATH)).error["code"] == "server_is_overloaded"
 
-    run(store_url, use)
 
-
-def test_viewers_that_leave_and_too_many(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_viewers_that_leave_and_too_many(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         watch(bench, Workers())
         calls = [bench.call("GET", PATH) for _ in range(MAX_VIEWERS)]
         for call in calls:
@@ -158,23 +145,20 @@ def test_viewers_that_leave_and_too_many(store_url: str) -> None:
             await call.task
         assert (await bench.ask("GET", PATH, query="once=1")).status == 200
 
-    run(store_url, use)
 
-
-def test_parameters(store_url: str) -> None:
-    async def use(bench: Bench) -> None:
+async def test_parameters(store_url: str) -> None:
+    async with bench_of(store_url) as bench:
         await bench.refused(400, "once", "GET", PATH, query="once=2")
         await bench.refused(400, "often", "GET", PATH, query="often=1")
         assert (await bench.ask("GET", PATH, headers=[])).status == 401
         assert (await bench.ask("HEAD", PATH)).status == 200
 
-    run(store_url, use)
 
-
-def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STORE_SECONDS", 0.2)
 
-    async def use(bench: Bench) -> None:
+    async with bench_of(store_url) as bench:
+
         async def hang(*_: object) -> Any:
             await asyncio.Event().wait()
 
@@ -183,5 +167,3 @@ def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatc
         look._replicas.replicas = hang
         live = await bench.get(PATH, once="1")
         assert live["problems"] == [STORE_AWAY]
-
-    run(store_url, use)

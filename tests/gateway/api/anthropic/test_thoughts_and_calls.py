@@ -13,7 +13,7 @@ from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Answer, gateway_of
 from tests.gateway.api.anthropic.messages_client import COUNT, ask, error_of, events_of
 from tests.gateway.api.test_filters import MAIL, SAFETY
-from tests.harness import bounded, engine_of, readable_corpus, readable_vocabulary
+from tests.harness import engine_of, readable_corpus, readable_vocabulary
 
 TOOL = {"name": "send", "input_schema": {"type": "object", "properties": {"to": {"type": "string"}}}}
 ASKED = [{"role": "user", "content": "Please send it."}]
@@ -50,57 +50,48 @@ def message_of(answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_thought_a_text_and_a_call(store_url: str, stream: bool) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine(), model_fields=THINKS) as client:
-            fields: dict[str, Any] = {"messages": ASKED, "tools": [TOOL], "max_tokens": 200, "stream": stream}
-            message = message_of(await ask(client, **fields))
-            thought = {"type": "thinking", "thinking": "To whom?"}
-            text = {"type": "text", "text": "I send it."}
-            use = {"type": "tool_use", "id": message["content"][-1]["id"], "name": "send", "input": {"to": MAIL}}
-            assert message["content"] == [thought, text, use]
-            assert message["stop_reason"] == "tool_use"
-            assert 0 < message["usage"]["output_tokens_details"]["thinking_tokens"] < 20
-            for thinking, shown in (
-                ({"type": "adaptive", "display": "omitted"}, [thought | {"thinking": ""}]),
-                ({"type": "enabled", "budget_tokens": 1024}, [thought]),
-                ({"type": "disabled"}, []),
-            ):
-                asked = fields | {"thinking": thinking, "max_tokens": 1500}
-                *others, last = message_of(await ask(client, **asked))["content"]
-                assert others == [*shown, text]
-                assert last["input"] == use["input"]
-            # It goes back as it came.
-            result = {"type": "tool_result", "tool_use_id": use["id"], "content": "It is sent."}
-            talk = [*ASKED, {"role": "assistant", "content": message["content"]}, {"role": "user", "content": [result]}]
-            assert message_of(await ask(client, **fields | {"messages": talk}))["content"] == [text | {"text": "Done."}]
-            counted = (await ask(client, COUNT, messages=talk, tools=[TOOL])).json["input_tokens"]
-            usage = message_of(await ask(client, **fields | {"messages": talk}))["usage"]
-            assert counted == usage["input_tokens"] + usage["cache_read_input_tokens"]
-
-    bounded(main)
+async def test_a_thought_a_text_and_a_call(store_url: str, stream: bool) -> None:
+    async with gateway_of(store_url, engine(), model_fields=THINKS) as client:
+        fields: dict[str, Any] = {"messages": ASKED, "tools": [TOOL], "max_tokens": 200, "stream": stream}
+        message = message_of(await ask(client, **fields))
+        thought = {"type": "thinking", "thinking": "To whom?"}
+        text = {"type": "text", "text": "I send it."}
+        use = {"type": "tool_use", "id": message["content"][-1]["id"], "name": "send", "input": {"to": MAIL}}
+        assert message["content"] == [thought, text, use]
+        assert message["stop_reason"] == "tool_use"
+        assert 0 < message["usage"]["output_tokens_details"]["thinking_tokens"] < 20
+        for thinking, shown in (
+            ({"type": "adaptive", "display": "omitted"}, [thought | {"thinking": ""}]),
+            ({"type": "enabled", "budget_tokens": 1024}, [thought]),
+            ({"type": "disabled"}, []),
+        ):
+            asked = fields | {"thinking": thinking, "max_tokens": 1500}
+            *others, last = message_of(await ask(client, **asked))["content"]
+            assert others == [*shown, text]
+            assert last["input"] == use["input"]
+        # It goes back as it came.
+        result = {"type": "tool_result", "tool_use_id": use["id"], "content": "It is sent."}
+        talk = [*ASKED, {"role": "assistant", "content": message["content"]}, {"role": "user", "content": [result]}]
+        assert message_of(await ask(client, **fields | {"messages": talk}))["content"] == [text | {"text": "Done."}]
+        counted = (await ask(client, COUNT, messages=talk, tools=[TOOL])).json["input_tokens"]
+        usage = message_of(await ask(client, **fields | {"messages": talk}))["usage"]
+        assert counted == usage["input_tokens"] + usage["cache_read_input_tokens"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_a_call_says_is_filtered(store_url: str, stream: bool) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine(), safety=SAFETY) as client:
-            answer = await ask(client, messages=ASKED, tools=[TOOL], max_tokens=200, stream=stream)
-            assert message_of(answer)["content"][-1]["input"] == {"to": "[EMAIL]"}
-            assert MAIL.encode() not in answer.body
-
-    bounded(main)
+async def test_what_a_call_says_is_filtered(store_url: str, stream: bool) -> None:
+    async with gateway_of(store_url, engine(), safety=SAFETY) as client:
+        answer = await ask(client, messages=ASKED, tools=[TOOL], max_tokens=200, stream=stream)
+        assert message_of(answer)["content"][-1]["input"] == {"to": "[EMAIL]"}
+        assert MAIL.encode() not in answer.body
 
 
-def test_a_call_that_is_cut_short(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            asked = [{"role": "user", "content": "Be cut."}]
-            for stream in (False, True):
-                answer = await ask(client, messages=asked, tools=[TOOL], max_tokens=18, stream=stream)
-                assert message_of(answer)["stop_reason"] == "max_tokens"
-
-    bounded(main)
+async def test_a_call_that_is_cut_short(store_url: str) -> None:
+    async with gateway_of(store_url, engine()) as client:
+        asked = [{"role": "user", "content": "Be cut."}]
+        for stream in (False, True):
+            answer = await ask(client, messages=asked, tools=[TOOL], max_tokens=18, stream=stream)
+            assert message_of(answer)["stop_reason"] == "max_tokens"
 
 
 @pytest.mark.parametrize(
@@ -118,12 +109,11 @@ def test_a_call_that_is_cut_short(store_url: str) -> None:
         ),
     ],
 )
-def test_what_a_chat_refuses_is_told_by_its_place_here(store_url: str, fields: dict[str, Any], place: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            for path in ("/v1/messages", COUNT):
-                answer = await ask(client, path, **fields)
-                assert answer.status == 400
-                assert place in error_of(answer)["message"]
-
-    bounded(main)
+async def test_what_a_chat_refuses_is_told_by_its_place_here(
+    store_url: str, fields: dict[str, Any], place: str
+) -> None:
+    async with gateway_of(store_url, engine()) as client:
+        for path in ("/v1/messages", COUNT):
+            answer = await ask(client, path, **fields)
+            assert answer.status == 400
+            assert place in error_of(answer)["message"]

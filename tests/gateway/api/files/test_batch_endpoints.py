@@ -1,7 +1,9 @@
 """`/v1/batches` through the whole application, with its runner."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from observability.record import RequestRecord
 from replicas.engine import Engine
 from tests.asgi import Client, gateway_of
-from tests.harness import bounded, engine_of, gated_engine, until
+from tests.harness import engine_of, gated_engine
+from tests.loops import until
 from tests.uploads import (
     BATCHES,
     FILES,
@@ -34,7 +37,6 @@ from tests.uploads import (
     upload,
 )
 
-Test = Callable[[Client], Coroutine[Any, Any, None]]
 _HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
 
 
@@ -47,27 +49,28 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_run, "AGAIN_SECONDS", 0.01)
 
 
+Running = Callable[..., AbstractAsyncContextManager[Client]]
+
+
 @pytest.fixture
-def run(store_url: str, tmp_path: Path) -> Callable[..., None]:
+def running(store_url: str, tmp_path: Path) -> Running:
     """Runs a test with a client of a gateway that keeps its files in `tmp_path`."""
 
-    def run(test: Test, *engines: Engine, **options: Any) -> None:
-        async def main() -> None:
-            files = {"location": str(tmp_path / "files")}
-            async with gateway_of(store_url, *(engines or (engine_of(),)), files=files, **options) as client:
-                await test(client)
+    @contextlib.asynccontextmanager
+    async def running(*engines: Engine, **options: Any) -> AsyncIterator[Client]:
+        files = {"location": str(tmp_path / "files")}
+        async with gateway_of(store_url, *(engines or (engine_of(),)), files=files, **options) as client:
+            yield client
 
-        bounded(main)
-
-    return run
+    return running
 
 
 def work_left(tmp_path: Path) -> list[Path]:
     return [path for path in (tmp_path / "files" / "work").rglob("*") if path.is_file()]
 
 
-def test_a_batch_from_its_upload_to_its_results(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_a_batch_from_its_upload_to_its_results(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         lines = request_lines(150) + request_line("bad", max_tokens=-1) + request_line("long", max_tokens=100_000)
         batch_id = await batch_of(client, lines, metadata={"who": "me"})
         batch = await over(client, batch_id)
@@ -88,11 +91,9 @@ def test_a_batch_from_its_upload_to_its_results(run: Callable[..., None], tmp_pa
         await client.gateway.services.files.sweep()
         assert work_left(tmp_path) == []
 
-    run(test)
 
-
-def test_bad_input_fails_before_anything_runs(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_bad_input_fails_before_anything_runs(running: Running) -> None:
+    async with running() as client:
         lines = request_line("a") + b"{\n" + request_line("a") + request_line("b", model="other", stream=True)
         batch = await over(client, await batch_of(client, lines))
         assert batch["status"] == "failed"
@@ -106,19 +107,15 @@ def test_bad_input_fails_before_anything_runs(run: Callable[..., None]) -> None:
         # The file is nobody's any more.
         assert (await client.request("DELETE", f"{FILES}/{batch['input_file_id']}")).status == 200
 
-    run(test)
 
-
-def test_a_model_that_the_key_may_not_use(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_a_model_that_the_key_may_not_use(running: Running) -> None:
+    async with running(models=("other",)) as client:
         batch = await over(client, await batch_of(client, request_lines(1)))
         assert [each["code"] for each in batch["errors"]["data"]] == ["invalid_model"]
 
-    run(test, models=("other",))
 
-
-def test_requests_that_are_refused(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_requests_that_are_refused(running: Running) -> None:
+    async with running() as client:
         made = await file_id(client, b"x")
         data = (await upload(client, b"x", purpose="user_data")).json["id"]
         for fields, status, param in (
@@ -139,11 +136,9 @@ def test_requests_that_are_refused(run: Callable[..., None]) -> None:
         assert (await client.request("POST", BATCHES, {}, long_key)).error["param"] == "Idempotency-Key"
         assert (await client.request("GET", BATCHES)).json["data"] == []
 
-    run(test)
 
-
-def test_a_repeated_post_makes_one_batch(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_a_repeated_post_makes_one_batch(running: Running) -> None:
+    async with running() as client:
         made = await file_id(client, request_lines(1))
         headers = headers_of(client, content_type="application/json", idempotency_key="mine")
         body = {"input_file_id": made, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
@@ -154,13 +149,11 @@ def test_a_repeated_post_makes_one_batch(run: Callable[..., None]) -> None:
         assert [each["id"] for each in (await client.request("GET", BATCHES)).json["data"]] == [first]
         await over(client, first)
 
-    run(test)
 
-
-def test_cancelling_keeps_what_was_answered(run: Callable[..., None]) -> None:
+async def test_cancelling_keeps_what_was_answered(running: Running) -> None:
     engine, gate = gated_engine(max_batch_size=8)
 
-    async def test(client: Client) -> None:
+    async with running(engine) as client:
         batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(20, max_tokens=50))
         await until(lambda: client.active)
         gate.let(4)
@@ -176,13 +169,11 @@ def test_cancelling_keeps_what_was_answered(run: Callable[..., None]) -> None:
         assert (again.status, again.error["param"]) == (400, "batch_id")
         gate.open()
 
-    run(test, engine)
 
-
-def test_a_batch_whose_day_is_over(run: Callable[..., None]) -> None:
+async def test_a_batch_whose_day_is_over(running: Running) -> None:
     engine, gate = gated_engine(max_batch_size=8)
 
-    async def test(client: Client) -> None:
+    async with running(engine) as client:
         batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(99, max_tokens=50))
         await until(lambda: client.active)
         gate.let(4)
@@ -198,13 +189,11 @@ def test_a_batch_whose_day_is_over(run: Callable[..., None]) -> None:
         assert {line["error"]["code"] for line in late.values()} == {"batch_expired"}
         gate.open()
 
-    run(test, engine)
 
-
-def test_a_key_that_is_taken_back(run: Callable[..., None]) -> None:
+async def test_a_key_that_is_taken_back(running: Running) -> None:
     engine, gate = gated_engine(max_batch_size=8)
 
-    async def test(client: Client) -> None:
+    async with running(engine) as client:
         store = client.gateway._store
         keys = KeyStore(store)
         own = client.key
@@ -219,8 +208,6 @@ def test_a_key_that_is_taken_back(run: Callable[..., None]) -> None:
         assert batch["request_counts"]["failed"] >= 20
         bad = await results(client, batch["error_file_id"])
         assert {line["response"]["body"]["error"]["code"] for line in bad.values()} == {"invalid_api_key"}
-
-    run(test, engine)
 
 
 def watched(client: Client) -> list[RequestRecord]:
@@ -238,19 +225,17 @@ def watched(client: Client) -> list[RequestRecord]:
     return seen
 
 
-def test_limits_are_waited_for_and_a_line_that_was_refused_is_told_of_once(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_limits_are_waited_for_and_a_line_that_was_refused_is_told_of_once(running: Running) -> None:
+    async with running(key_limits={"concurrency": 2}) as client:
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(12)))
         assert batch["request_counts"] == {"total": 12, "completed": 12, "failed": 0}
         client.gateway.services.record_publisher.flush()
         assert [record.status for record in seen if record.endpoint == "chat"] == [200] * 12
 
-    run(test, key_limits={"concurrency": 2})
 
-
-def test_ids_of_another_tenant_are_unknown(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_ids_of_another_tenant_are_unknown(running: Running) -> None:
+    async with running(tenant={"name": "acme"}) as client:
         made = await file_id(client, request_lines(1))
         batch_id = (await create(client, made)).json["id"]
         await over(client, batch_id)
@@ -260,32 +245,27 @@ def test_ids_of_another_tenant_are_unknown(run: Callable[..., None]) -> None:
             answer = await client.request(method, f"{BATCHES}/{path}")
             assert (answer.status, answer.error["code"]) == (404, "batch_not_found")
 
-    run(test, tenant={"name": "acme"})
 
-
-def test_a_worker_that_ends_leaves_the_rest_to_others(store_url: str, tmp_path: Path) -> None:
+async def test_a_worker_that_ends_leaves_the_rest_to_others(store_url: str, tmp_path: Path) -> None:
     engine, gate = gated_engine(max_batch_size=8)
     files = {"location": str(tmp_path / "files")}
 
-    async def main() -> None:
-        async with gateway_of(store_url, engine, files=files) as client:
-            batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(70, max_tokens=30))
-            await until(lambda: client.active)
-            gate.let(4)
-            await once(client, batch_id, lambda batch: batch["request_counts"]["completed"] == 1)
-            gate.open()
-            # The client waits for its own requests alone.
-            await client.gateway._runner.aclose()
-        async with gateway_of(store_url, engine_of(), files=files) as client:
-            batch = await over(client, batch_id)
-            assert batch["request_counts"] == {"total": 71, "completed": 71, "failed": 0}
-            assert len(await results(client, batch["output_file_id"])) == 71
-
-    bounded(main)
+    async with gateway_of(store_url, engine, files=files) as client:
+        batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(70, max_tokens=30))
+        await until(lambda: client.active)
+        gate.let(4)
+        await once(client, batch_id, lambda batch: batch["request_counts"]["completed"] == 1)
+        gate.open()
+        # The client waits for its own requests alone.
+        await client.gateway._runner.aclose()
+    async with gateway_of(store_url, engine_of(), files=files) as client:
+        batch = await over(client, batch_id)
+        assert batch["request_counts"] == {"total": 71, "completed": 71, "failed": 0}
+        assert len(await results(client, batch["output_file_id"])) == 71
 
 
-def test_results_wait_for_a_disk_that_is_full(
-    run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_results_wait_for_a_disk_that_is_full(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gateway.jobs.files.local_content import LocalSink
 
@@ -298,7 +278,7 @@ def test_results_wait_for_a_disk_that_is_full(
             raise OSError(28, "No space left on device")
         real(self, data)
 
-    async def test(client: Client) -> None:
+    async with running(engine) as client:
         monkeypatch.setattr(LocalSink, "write", write)
         batch_id = await batch_of(client, request_lines(40))
         await once(client, batch_id, lambda batch: batch["status"] == "in_progress")
@@ -310,36 +290,31 @@ def test_results_wait_for_a_disk_that_is_full(
         assert batch["request_counts"]["completed"] == 40
         assert len(await results(client, batch["output_file_id"])) == 40
 
-    run(test, engine)
 
-
-def test_a_store_that_is_away_for_a_while(own_store: EmbeddedStore, tmp_path: Path) -> None:
+async def test_a_store_that_is_away_for_a_while(own_store: EmbeddedStore, tmp_path: Path) -> None:
     engine, gate = gated_engine(max_batch_size=8)
     files = {"location": str(tmp_path / "files")}
 
-    async def main() -> None:
-        async with gateway_of(own_store.url, engine, files=files) as client:
-            batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(40, max_tokens=3))
-            await until(lambda: client.active)
-            gate.let(3)
-            await asyncio.to_thread(own_store.stop)
-            gate.open()
-            await asyncio.sleep(0.1)
-            await asyncio.to_thread(own_store.start)
-            await until(lambda: client.gateway.authenticator._fresh_until > 0, seconds=5)
-            async with asyncio.timeout(5):
-                while (await client.request("GET", f"{BATCHES}/{batch_id}")).status != 200:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-            batch = await over(client, batch_id)
-            assert batch["request_counts"]["total"] == 41
-            good, bad = await results(client, batch["output_file_id"]), await results(client, batch["error_file_id"])
-            assert len({*good, *bad}) == len(good) + len(bad) == 41
-
-    bounded(main)
+    async with gateway_of(own_store.url, engine, files=files) as client:
+        batch_id = await batch_of(client, request_line("quick", max_tokens=1) + request_lines(40, max_tokens=3))
+        await until(lambda: client.active)
+        gate.let(3)
+        await asyncio.to_thread(own_store.stop)
+        gate.open()
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(own_store.start)
+        await until(lambda: client.gateway.authenticator._fresh_until > 0, seconds=5)
+        async with asyncio.timeout(5):
+            while (await client.request("GET", f"{BATCHES}/{batch_id}")).status != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        batch = await over(client, batch_id)
+        assert batch["request_counts"]["total"] == 41
+        good, bad = await results(client, batch["output_file_id"]), await results(client, batch["error_file_id"])
+        assert len({*good, *bad}) == len(good) + len(bad) == 41
 
 
-def test_the_gateway_keeps_the_record_of_a_batch_line(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_the_gateway_keeps_the_record_of_a_batch_line(running: Running) -> None:
+    async with running() as client:
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(3)))
         client.gateway.services.record_publisher.flush()
@@ -347,5 +322,3 @@ def test_the_gateway_keeps_the_record_of_a_batch_line(run: Callable[..., None]) 
         assert len(lines) == batch["request_counts"]["completed"] == 3
         assert all(record.tenant == "default" and record.completion_tokens == 4 for record in lines)
         assert msgspec.json.encode(lines[0])
-
-    run(test)

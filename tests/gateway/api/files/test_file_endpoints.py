@@ -1,6 +1,8 @@
 """`/v1/files` through the whole application."""
 
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +15,26 @@ from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import Client, gateway_of
-from tests.harness import bounded, engine_of
+from tests.harness import engine_of
 from tests.uploads import FILES, file_id, form, headers_of, upload
 
 _DOOM = Script("return redis.call('ZADD', KEYS[1], 0, ARGV[1])")
-Gatewayed = Callable[[Client], Coroutine[Any, Any, None]]
+
+
+Running = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 @pytest.fixture
-def run(store_url: str, tmp_path: Path) -> Callable[..., None]:
+def running(store_url: str, tmp_path: Path) -> Running:
     """Runs a test with a client of a gateway that keeps its files in `tmp_path`."""
 
-    def run(test: Gatewayed, **settings: Any) -> None:
-        async def main() -> None:
-            files = {"location": str(tmp_path / "files")} | settings
-            async with gateway_of(store_url, engine_of(), files=files) as client:
-                await test(client)
+    @contextlib.asynccontextmanager
+    async def running(**settings: Any) -> AsyncIterator[Client]:
+        files = {"location": str(tmp_path / "files")} | settings
+        async with gateway_of(store_url, engine_of(), files=files) as client:
+            yield client
 
-        bounded(main)
-
-    return run
+    return running
 
 
 def stored(tmp_path: Path) -> list[Path]:
@@ -43,8 +45,8 @@ async def get(client: Client, path: str) -> Any:
     return (await client.request("GET", FILES + path)).json
 
 
-def test_a_file_from_its_upload_to_its_end(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_a_file_from_its_upload_to_its_end(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         answer = await upload(client, b"some content", filename='C:\\a\\b "c".jsonl')
         made = answer.json
         assert made | {"id": "", "created_at": 0} == {
@@ -71,11 +73,9 @@ def test_a_file_from_its_upload_to_its_end(run: Callable[..., None], tmp_path: P
             assert (missing.status, missing.error["code"]) == (404, "file_not_found")
         assert stored(tmp_path) == []
 
-    run(test)
 
-
-def test_long_files_come_and_go_in_pieces(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_long_files_come_and_go_in_pieces(running: Running) -> None:
+    async with running() as client:
         data = bytes(range(256)) * 5000
         body = form(data, purpose="user_data")
         call = client.call("POST", FILES, headers_of(client, content_length=str(len(body))))
@@ -85,11 +85,9 @@ def test_long_files_come_and_go_in_pieces(run: Callable[..., None]) -> None:
         assert made["bytes"] == len(data)
         assert (await client.request("GET", f"{FILES}/{made['id']}/content")).body == data
 
-    run(test)
 
-
-def test_pages(run: Callable[..., None]) -> None:
-    async def test(client: Client) -> None:
+async def test_pages(running: Running) -> None:
+    async with running() as client:
         ids = [await file_id(client, b"x") for _ in range(3)]
         other = (await upload(client, b"y", purpose="user_data")).json["id"]
         assert [each["id"] for each in (await get(client, ""))["data"]] == [other, *reversed(ids)]
@@ -110,11 +108,9 @@ def test_pages(run: Callable[..., None]) -> None:
             refused = await client.request("GET", f"{FILES}?{query}")
             assert (refused.status, refused.error["param"]) == (400, param)
 
-    run(test)
 
-
-def test_bad_forms_leave_nothing(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_bad_forms_leave_nothing(running: Running, tmp_path: Path) -> None:
+    async with running(max_file_bytes=1024) as client:
         good = headers_of(client)
         for body, status, param in (
             (form(b"x"), 400, "purpose"),
@@ -149,22 +145,18 @@ def test_bad_forms_leave_nothing(run: Callable[..., None], tmp_path: Path) -> No
         assert packed.status == 400
         assert stored(tmp_path) == []
 
-    run(test, max_file_bytes=1024)
 
-
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         call = client.call("POST", FILES, headers_of(client))
         call.put(form(b"x" * 600_000, purpose="batch")[:500_000], more=True)
         call.disconnect()
         assert (await call.answer()).status == 400
         assert stored(tmp_path) == []
 
-    run(test)
 
-
-def test_a_tenant_has_no_more_than_it_may(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_a_tenant_has_no_more_than_it_may(running: Running, tmp_path: Path) -> None:
+    async with running(max_file_bytes=1500, max_tenant_bytes=2000, max_tenant_files=2) as client:
         first = await file_id(client, b"x" * 1000)
         for size in (1500, 1001):
             refused = await upload(client, b"x" * size)
@@ -179,14 +171,12 @@ def test_a_tenant_has_no_more_than_it_may(run: Callable[..., None], tmp_path: Pa
         assert "2 files" in refused.error["message"]
         assert len(stored(tmp_path)) == 2
 
-    run(test, max_file_bytes=1500, max_tenant_bytes=2000, max_tenant_files=2)
 
-
-def test_a_full_disk(run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk(running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: LocalSink, data: bytes) -> None:
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    async def test(client: Client) -> None:
+    async with running() as client:
         monkeypatch.setattr(LocalSink, "write", fail)
         answer = await upload(client, b"x")
         assert (answer.status, answer.error["code"]) == (507, "storage_full")
@@ -194,22 +184,18 @@ def test_a_full_disk(run: Callable[..., None], tmp_path: Path, monkeypatch: pyte
         assert str(tmp_path) not in answer.body.decode()
         assert stored(tmp_path) == []
 
-    run(test)
 
-
-def test_content_that_is_gone(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_content_that_is_gone(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         made = await file_id(client, b"x")
         for path in stored(tmp_path):
             path.unlink()
         answer = await client.request("GET", f"{FILES}/{made}/content")
         assert (answer.status, answer.error["code"]) == (503, "content_unavailable")
 
-    run(test)
 
-
-def test_ends(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_ends(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         end = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
         made = (await upload(client, b"x", **end)).json
         assert made["expires_at"] == made["created_at"] + 3600
@@ -219,42 +205,35 @@ def test_ends(run: Callable[..., None], tmp_path: Path) -> None:
         assert (await client.request("GET", f"{FILES}/{made['id']}")).status == 404
         assert [each["id"] for each in (await get(client, ""))["data"]] == [kept]
 
-    run(test)
 
-
-def test_ids_of_another_tenant_are_unknown(store_url: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        files = {"location": str(tmp_path / "files")}
-        async with gateway_of(store_url, engine_of(), files=files, tenant={"name": "acme"}) as client:
-            made = await file_id(client, b"x")
-            store = Store(store_url, timeout=10.0)
-            _, key = await KeyStore(store).create(KeyRequest(name="other"))
-            _, narrow = await KeyStore(store).create(KeyRequest(name="narrow", tenant="acme", endpoints=("chat",)))
-            await store.aclose()
-            own, client.key = client.key, key
-            for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", "")):
-                assert (await client.request(method, f"{FILES}/{made}{path}")).status == 404
-            assert (await get(client, ""))["data"] == []
-            client.key = narrow
-            refused = await client.request("GET", f"{FILES}/{made}")
-            assert (refused.status, refused.error["code"]) == (403, "endpoint_not_allowed")
-            client.key = own
-            assert (await client.request("GET", f"{FILES}/{made}")).status == 200
-
-    bounded(main)
+async def test_ids_of_another_tenant_are_unknown(store_url: str, tmp_path: Path) -> None:
+    files = {"location": str(tmp_path / "files")}
+    async with gateway_of(store_url, engine_of(), files=files, tenant={"name": "acme"}) as client:
+        made = await file_id(client, b"x")
+        store = Store(store_url, timeout=10.0)
+        _, key = await KeyStore(store).create(KeyRequest(name="other"))
+        _, narrow = await KeyStore(store).create(KeyRequest(name="narrow", tenant="acme", endpoints=("chat",)))
+        await store.aclose()
+        own, client.key = client.key, key
+        for method, path in (("GET", ""), ("GET", "/content"), ("DELETE", "")):
+            assert (await client.request(method, f"{FILES}/{made}{path}")).status == 404
+        assert (await get(client, ""))["data"] == []
+        client.key = narrow
+        refused = await client.request("GET", f"{FILES}/{made}")
+        assert (refused.status, refused.error["code"]) == (403, "endpoint_not_allowed")
+        client.key = own
+        assert (await client.request("GET", f"{FILES}/{made}")).status == 200
 
 
 @pytest.mark.parametrize("bad", ["file-x", "file-" + "g" * 24, "file-%2e%2e%2fetc", "x" * 300])
-def test_ids_that_are_none(run: Callable[..., None], bad: str) -> None:
-    async def test(client: Client) -> None:
+async def test_ids_that_are_none(running: Running, bad: str) -> None:
+    async with running() as client:
         answer = await client.request("GET", f"{FILES}/{bad}")
         assert answer.status == 404
 
-    run(test)
 
-
-def test_old_content_is_swept(run: Callable[..., None], tmp_path: Path) -> None:
-    async def test(client: Client) -> None:
+async def test_old_content_is_swept(running: Running, tmp_path: Path) -> None:
+    async with running() as client:
         files = client.gateway.services.files
         made = await file_id(client, b"x")
         await files.sweep()
@@ -268,5 +247,3 @@ def test_old_content_is_swept(run: Callable[..., None], tmp_path: Path) -> None:
         await files.sweep()
         assert stored(tmp_path) == []
         assert (await client.request("GET", f"{FILES}/{made}")).status == 404
-
-    run(test)

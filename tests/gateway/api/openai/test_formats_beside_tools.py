@@ -12,7 +12,8 @@ from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Answer, Client, gateway_of
 from tests.fake_tensorrt_llm.llm import LLM
 from tests.gateway.api.anthropic.messages_client import ask
-from tests.harness import MODEL, bounded, engine_of, readable_corpus, readable_vocabulary, serving, tekken, until
+from tests.harness import MODEL, engine_of, readable_corpus, readable_vocabulary, serving, tekken
+from tests.loops import until
 from tests.trt_engines import trt_engine
 
 ARGUMENTS = {
@@ -89,69 +90,57 @@ ONE = [{"name": "find", "arguments": '{"n": 5}'}]
 TWO = [*ONE, {"name": "note", "arguments": '{"x":[1,2]}'}]
 
 
-def test_a_call_is_a_call_and_an_answer_keeps_to_the_format(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            assert await said(client, "call one", **BOTH) == {"content": "", "thought": "", "calls": ONE}
-            assert await said(client, "call two", **BOTH) == {"content": "", "thought": "", "calls": TWO}
-            assert await said(client, "say it", **BOTH) == {"content": PARIS, "thought": "", "calls": []}
-            loose = BOTH | {"response_format": {"type": "json_object"}}
-            assert (await said(client, "say it", **loose))["content"] == PARIS
-            assert (await said(client, "call one", **loose))["calls"] == ONE
-            choice = {"tools": TOOLS, "guided_choice": ["yes", "no"]}
-            assert (await said(client, "say yes", **choice))["content"] == "yes"
-            assert (await said(client, "call one", **choice))["calls"] == ONE
-
-    bounded(main)
+async def test_a_call_is_a_call_and_an_answer_keeps_to_the_format(store_url: str) -> None:
+    async with gateway_of(store_url, engine()) as client:
+        assert await said(client, "call one", **BOTH) == {"content": "", "thought": "", "calls": ONE}
+        assert await said(client, "call two", **BOTH) == {"content": "", "thought": "", "calls": TWO}
+        assert await said(client, "say it", **BOTH) == {"content": PARIS, "thought": "", "calls": []}
+        loose = BOTH | {"response_format": {"type": "json_object"}}
+        assert (await said(client, "say it", **loose))["content"] == PARIS
+        assert (await said(client, "call one", **loose))["calls"] == ONE
+        choice = {"tools": TOOLS, "guided_choice": ["yes", "no"]}
+        assert (await said(client, "say yes", **choice))["content"] == "yes"
+        assert (await said(client, "call one", **choice))["calls"] == ONE
 
 
 @pytest.mark.parametrize("text", ["chat", "say more", "call badly", "call another", "Hello!"])
-def test_nothing_else_can_be_written(store_url: str, text: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            kinds = set()
-            for user in range(12):
-                answer = await client.chat(messages=told(f"{text} {user}"), seed=1, **BOTH)
-                message = answer.json["choices"][0]["message"]
-                calls = [call["function"] for call in message.get("tool_calls", ())]
-                kinds.add(bool(calls))
-                if not calls:
-                    jsonschema_rs.validator_for(SCHEMA).validate(json.loads(message["content"]))
-                    continue
-                assert not message["content"]
-                for call in calls:
-                    arguments = json.loads(call["arguments"])
-                    assert isinstance(arguments, dict)
-                    if call["name"] == "find":
-                        jsonschema_rs.validator_for(ARGUMENTS).validate(arguments)
-            assert kinds == {False, True}
-
-    bounded(main)
+async def test_nothing_else_can_be_written(store_url: str, text: str) -> None:
+    async with gateway_of(store_url, engine()) as client:
+        kinds = set()
+        for user in range(12):
+            answer = await client.chat(messages=told(f"{text} {user}"), seed=1, **BOTH)
+            message = answer.json["choices"][0]["message"]
+            calls = [call["function"] for call in message.get("tool_calls", ())]
+            kinds.add(bool(calls))
+            if not calls:
+                jsonschema_rs.validator_for(SCHEMA).validate(json.loads(message["content"]))
+                continue
+            assert not message["content"]
+            for call in calls:
+                arguments = json.loads(call["arguments"])
+                assert isinstance(arguments, dict)
+                if call["name"] == "find":
+                    jsonschema_rs.validator_for(ARGUMENTS).validate(arguments)
+        assert kinds == {False, True}
 
 
-def test_one_call_is_the_most_where_they_may_not_be_parallel(store_url: str) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            one = BOTH | {"parallel_tool_calls": False}
-            assert (await said(client, "call one", **one))["calls"] == ONE
-            # The script's two are refused, and what comes instead is the format's or one.
-            answer = await said(client, "call two", **one)
-            assert answer["calls"] != TWO
-            assert len(answer["calls"]) + bool(answer["content"]) == 1
-
-    bounded(main)
+async def test_one_call_is_the_most_where_they_may_not_be_parallel(store_url: str) -> None:
+    async with gateway_of(store_url, engine()) as client:
+        one = BOTH | {"parallel_tool_calls": False}
+        assert (await said(client, "call one", **one))["calls"] == ONE
+        # The script's two are refused, and what comes instead is the format's or one.
+        answer = await said(client, "call two", **one)
+        assert answer["calls"] != TWO
+        assert len(answer["calls"]) + bool(answer["content"]) == 1
 
 
-def test_a_thought_may_come_before_either(store_url: str) -> None:
-    async def main() -> None:
-        output = {"output": {"tools": "mistral", "reasoning": "magistral"}}
-        async with gateway_of(store_url, engine(), model_fields=output) as client:
-            assert await said(client, "think and call", **BOTH) == {"content": "", "thought": "Hm.", "calls": ONE}
-            answer = await said(client, "think and say", **BOTH)
-            assert answer == {"content": PARIS, "thought": "Hm, {}.", "calls": []}
-            assert (await said(client, "say it", **BOTH))["content"] == PARIS
-
-    bounded(main)
+async def test_a_thought_may_come_before_either(store_url: str) -> None:
+    output = {"output": {"tools": "mistral", "reasoning": "magistral"}}
+    async with gateway_of(store_url, engine(), model_fields=output) as client:
+        assert await said(client, "think and call", **BOTH) == {"content": "", "thought": "Hm.", "calls": ONE}
+        answer = await said(client, "think and say", **BOTH)
+        assert answer == {"content": PARIS, "thought": "Hm, {}.", "calls": []}
+        assert (await said(client, "say it", **BOTH))["content"] == PARIS
 
 
 @pytest.mark.parametrize(
@@ -164,92 +153,77 @@ def test_a_thought_may_come_before_either(store_url: str) -> None:
         ({"tools": TOOLS[1:], "guided_grammar": 'root ::= "x"'}, "mistral", "guided_grammar", "may be called."),
     ],
 )
-def test_what_cannot_be_guided_is_refused_by_name(
+async def test_what_cannot_be_guided_is_refused_by_name(
     store_url: str, fields: dict[str, Any], family: str, param: str, why: str
 ) -> None:
-    async def main() -> None:
-        tools = [{**tool, "function": {**tool["function"], "strict": False}} for tool in fields["tools"]]
-        async with gateway_of(store_url, engine(), model_fields={"output": {"tools": family}}) as client:
-            answer = await client.chat(**(fields | {"tools": tools}))
-            assert (answer.status, answer.error["param"]) == (400, param)
-            assert answer.error["code"] == "unsupported_parameter"
-            assert why in answer.error["message"]
-
-    bounded(main)
+    tools = [{**tool, "function": {**tool["function"], "strict": False}} for tool in fields["tools"]]
+    async with gateway_of(store_url, engine(), model_fields={"output": {"tools": family}}) as client:
+        answer = await client.chat(**(fields | {"tools": tools}))
+        assert (answer.status, answer.error["param"]) == (400, param)
+        assert answer.error["code"] == "unsupported_parameter"
+        assert why in answer.error["message"]
 
 
-def test_a_schema_that_cannot_be_kept_to_names_the_format(store_url: str) -> None:
+async def test_a_schema_that_cannot_be_kept_to_names_the_format(store_url: str) -> None:
     schema = {"minimum": 5, "maximum": 4, "type": "integer"}
     never = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
 
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            answer = await client.chat(**(BOTH | {"response_format": never}))
-            assert (answer.status, answer.error["param"]) == (400, "response_format")
-
-    bounded(main)
+    async with gateway_of(store_url, engine()) as client:
+        answer = await client.chat(**(BOTH | {"response_format": never}))
+        assert (answer.status, answer.error["param"]) == (400, "response_format")
 
 
 @pytest.mark.parametrize(("version", "taken"), [("0.1.21", False), ("0.1.25", True)])
-def test_an_older_tensorrt_llm_takes_strict_tools_but_not_both(
+async def test_an_older_tensorrt_llm_takes_strict_tools_but_not_both(
     store_url: str, monkeypatch: pytest.MonkeyPatch, version: str, taken: bool
 ) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: version)
     size = tekken().tokenizer.vocab_size
 
-    async def main() -> None:
-        own = trt_engine(guided_backend="xgrammar", model=MODEL, max_sequence_tokens=2000, vocab_size=size)
-        await own.start()
-        async with serving(own) as (_, address):
-            pool = {"name": "p", "shape": {"tp": 2}, "engine": "tensorrt_llm", "replicas": [f"grpc://{address}"]}
-            async with gateway_of(store_url, addresses=[address], model_fields={"pools": [pool]}) as client:
-                await until(lambda: client.gateway.models[MODEL].fleet.candidates())
-                assert (await client.chat(tools=TOOLS, max_tokens=5)).status == 200
-                tag = json.loads(LLM.last.calls[-1]["sampling"].guided_decoding.structural_tag)
-                assert ("format" in tag, "structures" in tag) == (taken, not taken)
-                for stream in (False, True):
-                    both = await client.chat(**BOTH, stream=stream)
-                    assert both.status == (200 if taken else 400)
-                    assert taken or both.error["param"] == "response_format"
-        await own.stop()
-
-    bounded(main)
+    own = trt_engine(guided_backend="xgrammar", model=MODEL, max_sequence_tokens=2000, vocab_size=size)
+    await own.start()
+    async with serving(own) as (_, address):
+        pool = {"name": "p", "shape": {"tp": 2}, "engine": "tensorrt_llm", "replicas": [f"grpc://{address}"]}
+        async with gateway_of(store_url, addresses=[address], model_fields={"pools": [pool]}) as client:
+            await until(lambda: client.gateway.models[MODEL].fleet.candidates())
+            assert (await client.chat(tools=TOOLS, max_tokens=5)).status == 200
+            tag = json.loads(LLM.last.calls[-1]["sampling"].guided_decoding.structural_tag)
+            assert ("format" in tag, "structures" in tag) == (taken, not taken)
+            for stream in (False, True):
+                both = await client.chat(**BOTH, stream=stream)
+                assert both.status == (200 if taken else 400)
+                assert taken or both.error["param"] == "response_format"
+    await own.stop()
 
 
-def test_responses_take_both(store_url: str) -> None:
+async def test_responses_take_both(store_url: str) -> None:
     tools = [{"type": "function", **tool["function"]} for tool in TOOLS]
     fields = {"text": {"format": {"type": "json_schema", "name": "city", "schema": SCHEMA}}, "tools": tools}
 
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            for text, kind in (("call one", "function_call"), ("say it", "message")):
-                body = {"model": MODEL, "input": text, "store": False, "max_output_tokens": 400} | fields
-                answer = await client.request("POST", "/v1/responses", body)
-                assert answer.status == 200, answer.json
-                (item,) = answer.json["output"]
-                assert item["type"] == kind
-                got = item["arguments"] if kind == "function_call" else item["content"][0]["text"]
-                assert json.loads(got) == ({"n": 5} if kind == "function_call" else {"city": "Paris"})
-
-    bounded(main)
+    async with gateway_of(store_url, engine()) as client:
+        for text, kind in (("call one", "function_call"), ("say it", "message")):
+            body = {"model": MODEL, "input": text, "store": False, "max_output_tokens": 400} | fields
+            answer = await client.request("POST", "/v1/responses", body)
+            assert answer.status == 200, answer.json
+            (item,) = answer.json["output"]
+            assert item["type"] == kind
+            got = item["arguments"] if kind == "function_call" else item["content"][0]["text"]
+            assert json.loads(got) == ({"n": 5} if kind == "function_call" else {"city": "Paris"})
 
 
-def test_messages_take_both(store_url: str) -> None:
+async def test_messages_take_both(store_url: str) -> None:
     tools = [{"name": "find", "input_schema": ARGUMENTS}]
     config = {"format": {"type": "json_schema", "schema": SCHEMA}}
 
-    async def main() -> None:
-        async with gateway_of(store_url, engine()) as client:
-            for text, kind in (("call one", "tool_use"), ("say it", "text")):
-                answer = await ask(client, messages=told(text), max_tokens=400, tools=tools, output_config=config)
-                assert answer.status == 200, answer.json
-                (block,) = answer.json["content"]
-                assert block["type"] == kind
-                assert (block["input"] if kind == "tool_use" else json.loads(block["text"])) == (
-                    {"n": 5} if kind == "tool_use" else {"city": "Paris"}
-                )
-
-    bounded(main)
+    async with gateway_of(store_url, engine()) as client:
+        for text, kind in (("call one", "tool_use"), ("say it", "text")):
+            answer = await ask(client, messages=told(text), max_tokens=400, tools=tools, output_config=config)
+            assert answer.status == 200, answer.json
+            (block,) = answer.json["content"]
+            assert block["type"] == kind
+            assert (block["input"] if kind == "tool_use" else json.loads(block["text"])) == (
+                {"n": 5} if kind == "tool_use" else {"city": "Paris"}
+            )
 
 
 CALL_LIKE = {
@@ -271,14 +245,13 @@ CALL_LIKE = {
     ],
     ids=["closed", "any object", "like a call", "open", "list"],
 )
-def test_calls_without_a_mark_must_be_told_from_answers(store_url: str, format_: dict[str, Any], status: int) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine(), model_fields={"output": {"tools": "llama3_json"}}) as client:
-            fields = {"tools": TOOLS, "response_format": format_, "max_tokens": 400}
-            answer = await client.chat(messages=told("say it"), **fields)
-            assert answer.status == status
-            if status == 400:
-                assert answer.error["param"] == "response_format"
-                assert "told from such answers" in answer.error["message"]
-
-    bounded(main)
+async def test_calls_without_a_mark_must_be_told_from_answers(
+    store_url: str, format_: dict[str, Any], status: int
+) -> None:
+    async with gateway_of(store_url, engine(), model_fields={"output": {"tools": "llama3_json"}}) as client:
+        fields = {"tools": TOOLS, "response_format": format_, "max_tokens": 400}
+        answer = await client.chat(messages=told("say it"), **fields)
+        assert answer.status == status
+        if status == 400:
+            assert answer.error["param"] == "response_format"
+            assert "told from such answers" in answer.error["message"]

@@ -14,7 +14,6 @@ from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.served_model import ServedModel
 from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone, PenstockError, ReplicaFailed, ReplicaUnavailable
-from tests.harness import bounded
 from tests.models import model_of
 
 MODEL = model_of()
@@ -46,65 +45,56 @@ def chain_of(**fields: Any) -> Sequence[ServedModel]:
     return [first, replace(MODEL, name="second", first_tokens=FirstTokenTimes())]
 
 
-def test_the_end_of_the_first_one_is_not_the_requests() -> None:
-    async def main() -> None:
-        exchange = exchange_of()
-        models = chain_of()
+async def test_the_end_of_the_first_one_is_not_the_requests() -> None:
+    exchange = exchange_of()
+    models = chain_of()
 
-        async def start(model: ServedModel) -> Any:
-            if model is models[0]:
-                exchange.handle.follow(stream := Awaited())
-                stream.fail(ReplicaFailed("broken"))
-                raise stream.error or AssertionError
-            # Before anything of it is awaited: a request that counts as failed gets no more than half a minute.
-            assert not exchange.handle.failed
-            return model
+    async def start(model: ServedModel) -> Any:
+        if model is models[0]:
+            exchange.handle.follow(stream := Awaited())
+            stream.fail(ReplicaFailed("broken"))
+            raise stream.error or AssertionError
+        # Before anything of it is awaited: a request that counts as failed gets no more than half a minute.
+        assert not exchange.handle.failed
+        return model
 
-        found: Any = await first_to_answer(exchange, models[0], models, start)
-        assert found is models[1]
-
-    bounded(main)
+    found: Any = await first_to_answer(exchange, models[0], models, start)
+    assert found is models[1]
 
 
 @pytest.mark.parametrize("awaited", [True, False])
-def test_a_model_is_out_of_time_whatever_its_request_is_doing(awaited: bool) -> None:
-    async def main() -> None:
-        exchange = exchange_of()
-        models = chain_of(ttft_ms=1)
+async def test_a_model_is_out_of_time_whatever_its_request_is_doing(awaited: bool) -> None:
+    exchange = exchange_of()
+    models = chain_of(ttft_ms=1)
 
-        async def start(model: ServedModel) -> Any:
-            if model is models[1]:
-                exchange.handle.check()
-                return model
-            stream = Awaited()
-            if awaited:
-                exchange.handle.follow(stream)
-            await asyncio.sleep(0.02)  # as for the store, which knows of no attempt
-            exchange.handle.follow(stream)
-            assert stream.error is not None
-            with pytest.raises(ReplicaUnavailable):
-                exchange.handle.check()
-            raise stream.error
-
-        found: Any = await first_to_answer(exchange, models[0], models, start)
-        assert found is models[1]
-        assert models[0].first_tokens.seconds >= 0.02
-
-    bounded(main)
-
-
-def test_a_client_that_left_between_two_models_is_gone() -> None:
-    async def main() -> None:
-        exchange = exchange_of()
-        models = chain_of()
-
-        async def start(model: ServedModel) -> Any:
-            if model is models[0]:
-                exchange.handle.fail(ClientGone("left"))
-                raise ReplicaFailed("broken")
+    async def start(model: ServedModel) -> Any:
+        if model is models[1]:
             exchange.handle.check()
+            return model
+        stream = Awaited()
+        if awaited:
+            exchange.handle.follow(stream)
+        await asyncio.sleep(0.02)  # as for the store, which knows of no attempt
+        exchange.handle.follow(stream)
+        assert stream.error is not None
+        with pytest.raises(ReplicaUnavailable):
+            exchange.handle.check()
+        raise stream.error
 
-        with pytest.raises(ClientGone):
-            await first_to_answer(exchange, models[0], models, start)
+    found: Any = await first_to_answer(exchange, models[0], models, start)
+    assert found is models[1]
+    assert models[0].first_tokens.seconds >= 0.02
 
-    bounded(main)
+
+async def test_a_client_that_left_between_two_models_is_gone() -> None:
+    exchange = exchange_of()
+    models = chain_of()
+
+    async def start(model: ServedModel) -> Any:
+        if model is models[0]:
+            exchange.handle.fail(ClientGone("left"))
+            raise ReplicaFailed("broken")
+        exchange.handle.check()
+
+    with pytest.raises(ClientGone):
+        await first_to_answer(exchange, models[0], models, start)

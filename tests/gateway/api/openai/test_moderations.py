@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx2
@@ -19,7 +19,8 @@ from protos.errors import ModelNotFound, Overloaded
 from safety.action import Action
 from safety.screen import Finding
 from tests.asgi import Answer, Client, gateway_of
-from tests.harness import bounded, engine_of, until
+from tests.harness import engine_of
+from tests.loops import until
 
 PATH = "/v1/moderations"
 #: Words, and what they are.
@@ -84,16 +85,8 @@ async def moderation(store_url: str, **options: Any) -> AsyncIterator[Moderation
         await until(lambda: not made.client.active)
 
 
-def run(store_url: str, use: Callable[[Moderation], Any], **options: Any) -> None:
-    async def main() -> None:
-        async with moderation(store_url, **options) as made:
-            await use(made)
-
-    bounded(main)
-
-
-def test_the_official_client_reads_the_answer(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_the_official_client_reads_the_answer(store_url: str) -> None:
+    async with moderation(store_url) as made:
         transport = httpx2.ASGITransport(app=made.app)
         async with (
             httpx2.AsyncClient(transport=transport) as http,
@@ -111,11 +104,9 @@ def test_the_official_client_reads_the_answer(store_url: str) -> None:
         assert not second.flagged
         assert not any(second.categories.model_dump().values())
 
-    run(store_url, use)
 
-
-def test_the_answer_is_what_the_clients_types_say(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_the_answer_is_what_the_clients_types_say(store_url: str) -> None:
+    async with moderation(store_url) as made:
         answer = await made.ask(input="fight, hurt, mail@")
         parsed = ModerationCreateResponse.model_validate(answer.json, strict=True)
         assert parsed.model == "omni-moderation-latest"
@@ -131,8 +122,6 @@ def test_the_answer_is_what_the_clients_types_say(store_url: str) -> None:
         assert parsed.results[0].categories.model_dump()["email"] is True
         assert answer.headers["x-request-id"] == "req_" + parsed.id[5:]
 
-    run(store_url, use)
-
 
 @pytest.mark.parametrize(
     ("given", "texts"),
@@ -145,23 +134,19 @@ def test_the_answer_is_what_the_clients_types_say(store_url: str) -> None:
         ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], [["one", "two"]]),
     ],
 )
-def test_inputs(store_url: str, given: Any, texts: list[list[str]]) -> None:
-    async def use(made: Moderation) -> None:
+async def test_inputs(store_url: str, given: Any, texts: list[list[str]]) -> None:
+    async with moderation(store_url) as made:
         answer = await made.ask(input=given)
         assert made.filters.asked == [("default", None, [text for parts in texts for text in parts])]
         assert len(answer.json["results"]) == len(texts)
 
-    run(store_url, use)
 
-
-def test_the_parts_of_one_input_have_one_result(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_the_parts_of_one_input_have_one_result(store_url: str) -> None:
+    async with moderation(store_url) as made:
         parts = [{"type": "text", "text": text} for text in ("fight", "@", "mail")]
         found = await made.result(input=parts)
         assert {name for name, on in found["categories"].items() if on} == {"violence", "email"}
         assert found["category_scores"]["email"] == 1.0
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +162,11 @@ def test_the_parts_of_one_input_have_one_result(store_url: str) -> None:
         ("my-guard", "my-guard"),
     ],
 )
-def test_models(store_url: str, model: str | None, name: str | None) -> None:
-    async def use(made: Moderation) -> None:
+async def test_models(store_url: str, model: str | None, name: str | None) -> None:
+    async with moderation(store_url) as made:
         answer = await made.ask(input="one", model=model)
         assert [asked for _, asked, _ in made.filters.asked] == [name]
         assert answer.json["model"] == (model or "omni-moderation-latest")
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -207,29 +190,25 @@ def test_models(store_url: str, model: str | None, name: str | None) -> None:
         (b'{"input":"\\ud800"}', None),
     ],
 )
-def test_bad_bodies(store_url: str, body: Any, param: str | None) -> None:
-    async def use(made: Moderation) -> None:
+async def test_bad_bodies(store_url: str, body: Any, param: str | None) -> None:
+    async with moderation(store_url) as made:
         answer = await made.client.request("POST", PATH, body)
         assert answer.status == 400
         assert answer.error["type"] == "invalid_request_error"
         assert answer.error["param"] == param
         assert not made.filters.asked
 
-    run(store_url, use)
 
-
-def test_images_are_refused_by_name(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_images_are_refused_by_name(store_url: str) -> None:
+    async with moderation(store_url) as made:
         answer = await made.ask(input=[{"type": "image_url", "image_url": {"url": "https://host/a.png"}}])
         assert answer.error["code"] == "unsupported_parameter"
         assert "'image_url'" in answer.error["message"]
         assert "host" not in answer.error["message"]
 
-    run(store_url, use)
 
-
-def test_who_may_not_ask(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_who_may_not_ask(store_url: str) -> None:
+    async with moderation(store_url, max_body_bytes=1024) as made:
         for headers in ([], [(b"authorization", b"Bearer sk-none")]):
             answer = await made.client.request("POST", PATH, {"input": "a"}, headers)
             assert answer.status == 401
@@ -238,11 +217,9 @@ def test_who_may_not_ask(store_url: str) -> None:
         assert answer.status == 413
         assert not made.filters.asked
 
-    run(store_url, use, max_body_bytes=1024)
 
-
-def test_a_key_for_other_endpoints(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_a_key_for_other_endpoints(store_url: str) -> None:
+    async with moderation(store_url) as made:
         store = Store(store_url, timeout=10.0)
         _, secret = await KeyStore(store).create(KeyRequest(name="chat alone", endpoints=("chat",)))
         await store.aclose()
@@ -252,11 +229,9 @@ def test_a_key_for_other_endpoints(store_url: str) -> None:
         assert answer.error["code"] == "endpoint_not_allowed"
         assert PATH in answer.error["message"]
 
-    run(store_url, use)
 
-
-def test_errors_of_the_filters_are_the_apis(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_errors_of_the_filters_are_the_apis(store_url: str) -> None:
+    async with moderation(store_url) as made:
         made.filters.failure = ModelNotFound("no such filter", param="model")
         assert (await made.ask(input="a", model="absent")).error["code"] == "model_not_found"
         made.filters.failure = Overloaded("a filter failed")
@@ -266,11 +241,9 @@ def test_errors_of_the_filters_are_the_apis(store_url: str) -> None:
         assert answer.status == 500
         assert "nobody may see" not in answer.error["message"]
 
-    run(store_url, use)
 
-
-def test_it_counts_as_a_request_under_way(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_it_counts_as_a_request_under_way(store_url: str) -> None:
+    async with moderation(store_url, max_in_flight=1) as made:
         made.filters.gate.clear()
         asking = asyncio.ensure_future(made.ask(input="a"))
         await until(lambda: made.filters.asked)
@@ -280,12 +253,10 @@ def test_it_counts_as_a_request_under_way(store_url: str) -> None:
         assert (await asking).status == 200
         assert made.client.active == 0
 
-    run(store_url, use, max_in_flight=1)
-
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_url: str, leaves: bool) -> None:
-    async def use(made: Moderation) -> None:
+async def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_url: str, leaves: bool) -> None:
+    async with moderation(store_url) as made:
         made.filters.gate.clear()
         headers = [(b"authorization", b"Bearer " + made.client.key.encode())]
         if not leaves:
@@ -299,16 +270,12 @@ def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_url: str
         assert answer.status == (499 if leaves else 504)
         assert made.filters.cancelled == 1
 
-    run(store_url, use)
 
-
-def test_without_a_policy_the_shipped_filters_look(store_url: str) -> None:
-    async def use(made: Moderation) -> None:
+async def test_without_a_policy_the_shipped_filters_look(store_url: str) -> None:
+    async with moderation(store_url) as made:
         del vars(made.client.gateway.services.policies)["scan_texts"]
         found = await made.result(input="Write to john.smith@example.com about it.")
         assert found["flagged"]
         assert found["categories"]["email"] is True
         assert not (await made.result(input="Tell me of rivers."))["flagged"]
         assert (await made.ask(input="a", model="absent")).error["code"] == "model_not_found"
-
-    run(store_url, use)

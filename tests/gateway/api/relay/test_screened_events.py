@@ -1,6 +1,5 @@
 """Streams of upstreams whose texts are screened: however they are cut, the same is shown of them."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -277,15 +276,12 @@ def test_what_cannot_be_read_is_not_passed_on(bad: bytes) -> None:
         assert "forbidden" not in raised.value.message + raised.value.detail
 
 
-def test_other_lines_and_other_forms_of_events() -> None:
+async def test_other_lines_and_other_forms_of_events() -> None:
     text = '{"choices": [{"index": 0,\ndata: "delta": {"content": "a forbidden b"}}]}'
     data = f": ping\n\nevent: message\nid: 7\nsecret: forbidden\ndata: {text}\n\ndata:\n\n".encode()
 
-    async def main() -> bytes:
-        events = ScreenedEvents(AnswerTexts(filter_of(rules(Action.REDACT))), 1, usage=False)
-        return await events.feed(data) + await events.feed(b"\xef\xbb\xbf" + end()) + await events.feed(DONE)
-
-    sent = asyncio.run(main())
+    events = ScreenedEvents(AnswerTexts(filter_of(rules(Action.REDACT))), 1, usage=False)
+    sent = await events.feed(data) + await events.feed(b"\xef\xbb\xbf" + end()) + await events.feed(DONE)
     assert sent.startswith(b": ping\n\nevent: message\nid: 7\ndata: {")
     assert b"forbidden" not in sent and b"secret" not in sent
     assert Shown(sent).text == "a [TERM] b"

@@ -1,6 +1,7 @@
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from protos.errors import (
     RequestTimeout,
     SlowClient,
 )
-from tests.harness import bounded, until
+from tests.loops import until
 
 
 class Wire:
@@ -42,15 +43,13 @@ class Wire:
         self.incoming.put_nowait({"type": "http.disconnect"})
 
 
-def wired(body: Callable[[Wire], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await body(Wire())
-
-    bounded(main)
+@contextlib.asynccontextmanager
+async def wired() -> AsyncIterator[Wire]:
+    yield Wire()
 
 
-def test_a_body_in_parts_is_put_together() -> None:
-    async def body(wire: Wire) -> None:
+async def test_a_body_in_parts_is_put_together() -> None:
+    async with wired() as wire:
         for part in (b"a", b"", b"bc"):
             wire.put(part)
         wire.put(b"", more=False)
@@ -60,12 +59,12 @@ def test_a_body_in_parts_is_put_together() -> None:
         # The announced length is there: nothing more is waited for.
         assert await wire.exchange((b"content-length", b"3")).body(3) == b"abc"
 
-    wired(body)
-
 
 @pytest.mark.parametrize("headers", [(), ((b"content-length", b"2"),), ((b"content-length", b"nonsense"),)])
-def test_a_body_over_the_limit_is_refused_at_the_first_byte_too_many(headers: tuple[tuple[bytes, bytes], ...]) -> None:
-    async def body(wire: Wire) -> None:
+async def test_a_body_over_the_limit_is_refused_at_the_first_byte_too_many(
+    headers: tuple[tuple[bytes, bytes], ...],
+) -> None:
+    async with wired() as wire:
         wire.put(b"abc")
         wire.put(b"de")
         wire.put(b"never read")
@@ -73,35 +72,29 @@ def test_a_body_over_the_limit_is_refused_at_the_first_byte_too_many(headers: tu
             await wire.exchange(*headers).body(4)
         assert wire.incoming.qsize() == 1
 
-    wired(body)
-
 
 @pytest.mark.parametrize("length", [b"5", b"9" * 20, b"9" * 5000])
-def test_an_announced_length_over_the_limit_is_refused_unread(length: bytes) -> None:
-    async def body(wire: Wire) -> None:
+async def test_an_announced_length_over_the_limit_is_refused_unread(length: bytes) -> None:
+    async with wired() as wire:
         wire.put(b"abc")
         with pytest.raises(BodyTooLarge):
             await wire.exchange((b"content-length", length)).body(4)
         assert wire.incoming.qsize() == 1
 
-    wired(body)
 
-
-def test_a_client_that_leaves_during_its_body() -> None:
-    async def body(wire: Wire) -> None:
+async def test_a_client_that_leaves_during_its_body() -> None:
+    async with wired() as wire:
         wire.put(b"abc")
         wire.leave()
         # Granian says the same of a body whose chunks do not parse, and that client is there to read an answer.
         with pytest.raises(InvalidRequest):
             await wire.exchange().body(100)
 
-    wired(body)
 
-
-def test_what_is_watched_when_it_ends_is_watched_no_longer() -> None:
+async def test_what_is_watched_when_it_ends_is_watched_no_longer() -> None:
     """The watchdog looks at any moment, such as while an error is written that nobody has to watch for."""
 
-    async def body(wire: Wire) -> None:
+    async with wired() as wire:
         exchange, watchdog = wire.exchange(), RequestWatchdog()
         watchdog.enter(exchange)
         exchange.deadline = time.monotonic() + 100
@@ -110,13 +103,11 @@ def test_what_is_watched_when_it_ends_is_watched_no_longer() -> None:
         await asyncio.sleep(0)
         watchdog.leave(exchange)
 
-    wired(body)
 
-
-def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway.api.server.http_exchange, "BODY_SECONDS", 0.01)
 
-    async def body(wire: Wire) -> None:
+    async with wired() as wire:
         caught: list[Exception] = []
         made: list[HttpExchange] = []
 
@@ -143,11 +134,10 @@ def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(looked)
         await task
 
-    wired(body)
 
+async def test_a_cancellation_from_outside_is_not_taken_for_a_slow_body() -> None:
+    async with wired() as wire:
 
-def test_a_cancellation_from_outside_is_not_taken_for_a_slow_body() -> None:
-    async def body(wire: Wire) -> None:
         async def read() -> None:
             await wire.exchange().body(100)
 
@@ -157,11 +147,9 @@ def test_a_cancellation_from_outside_is_not_taken_for_a_slow_body() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    wired(body)
 
-
-def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
-    async def body(wire: Wire) -> None:
+async def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
+    async with wired() as wire:
         exchange = wire.exchange()
         assert not exchange.watch()  # its body is still to come
         exchange.deadline = time.monotonic() + 100
@@ -172,11 +160,9 @@ def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
         exchange.unwatch()
         exchange.unwatch()
 
-    wired(body)
 
-
-def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
-    async def body(wire: Wire) -> None:
+async def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
+    async with wired() as wire:
         made: list[HttpExchange] = []
 
         async def stuck() -> None:
@@ -198,8 +184,6 @@ def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
         exchange.look(now + 11 + gateway.api.server.http_exchange.STUCK_SECONDS + 1)
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    wired(body)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +210,9 @@ def test_headers_of_errors(error: PenstockError, headers: dict[bytes, bytes]) ->
     assert dict(error_headers(error)) == headers
 
 
-def test_the_query_string_is_read_when_it_is_asked_for() -> None:
-    async def body(wire: Wire) -> None:
+async def test_the_query_string_is_read_when_it_is_asked_for() -> None:
+    async with wired() as wire:
         scope = {"type": "http", "method": "GET", "path": "/x", "headers": [], "query_string": b"a=1&b=x%20y&a=2&c="}
         exchange = HttpExchange(scope, wire.incoming.get, wire.send, HeadSampler(None))
         assert exchange.query == {"a": "2", "b": "x y", "c": ""}
         assert wire.exchange().query == {}
-
-    wired(body)

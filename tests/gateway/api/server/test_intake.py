@@ -34,7 +34,7 @@ from protos.errors import (
 )
 from tests.gateway.api.server.test_http_exchange import Wire
 from tests.gateway.inference.counted import Limits
-from tests.harness import until
+from tests.loops import until
 from tests.models import CALLER, model_of
 
 MODEL = model_of()

@@ -6,30 +6,26 @@ from typing import Any
 from gateway.api.server.internal_exchange import InternalExchange
 from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone
-from tests.harness import bounded
 
 CALLER: Any = None
 
 
-def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
-    async def main() -> None:
-        exchange = InternalExchange(CALLER, "/v1/inner", b"{}", HeadSampler(None), "chat")
+async def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
+    exchange = InternalExchange(CALLER, "/v1/inner", b"{}", HeadSampler(None), "chat")
 
-        async def serve() -> None:
-            await exchange.body(100)
-            await asyncio.Event().wait()
+    async def serve() -> None:
+        await exchange.body(100)
+        await asyncio.Event().wait()
 
-        serving = asyncio.create_task(serve())
-        await asyncio.sleep(0)
-        exchange.deadline = 0.0
-        exchange.handle.fail(ClientGone("It was cancelled."))
-        exchange.look(time.monotonic())
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait_for(serving, 10)
-        assert serving.cancelled()
-        # This one has only made it.
-        task = asyncio.current_task()
-        assert task is not None
-        assert not task.cancelling()
-
-    bounded(main)
+    serving = asyncio.create_task(serve())
+    await asyncio.sleep(0)
+    exchange.deadline = 0.0
+    exchange.handle.fail(ClientGone("It was cancelled."))
+    exchange.look(time.monotonic())
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.wait_for(serving, 10)
+    assert serving.cancelled()
+    # This one has only made it.
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()

@@ -29,7 +29,8 @@ from protos.errors import (
 )
 from tests.asgi import CHAT, HELLO, gateway_of
 from tests.fakes import SilentEngine
-from tests.harness import MODEL, engine_of, until
+from tests.harness import MODEL, engine_of
+from tests.loops import until
 from tests.models import CALLER
 
 BODY = orjson.dumps({"model": MODEL, "messages": HELLO, "max_tokens": 4})

@@ -8,7 +8,7 @@ import pytest
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.request_watchdog import RequestWatchdog
 from observability.tracing.sampling import HeadSampler
-from tests.harness import bounded, until
+from tests.loops import until
 
 
 class Line:
@@ -31,85 +31,73 @@ class Line:
 COMMENT = b": keep-alive\n\n"
 
 
-def test_a_quiet_stream_gets_comments() -> None:
-    async def main() -> None:
-        line = Line()
-        exchange = line.exchange()
-        exchange.keep_alive(1e9, 15)
-        assert line.parts == [], "nothing has begun"
-        await exchange.start_stream()
-        exchange._quiet_since = 100.0
-        await exchange.write(b"data: 1\n\n")
-        for now in (101.0, 115.0, 116.0, 117.0, 130.0, 131.0):
-            exchange.keep_alive(now, 15)
-            await asyncio.sleep(0)
-        assert line.parts[1:] == [b"data: 1\n\n", COMMENT, COMMENT]
-        await exchange.end(b"data: [DONE]\n\n")
-        exchange.keep_alive(500.0, 15)
+async def test_a_quiet_stream_gets_comments() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.keep_alive(1e9, 15)
+    assert line.parts == [], "nothing has begun"
+    await exchange.start_stream()
+    exchange._quiet_since = 100.0
+    await exchange.write(b"data: 1\n\n")
+    for now in (101.0, 115.0, 116.0, 117.0, 130.0, 131.0):
+        exchange.keep_alive(now, 15)
         await asyncio.sleep(0)
-        assert line.parts[-1] == b"data: [DONE]\n\n"
+    assert line.parts[1:] == [b"data: 1\n\n", COMMENT, COMMENT]
+    await exchange.end(b"data: [DONE]\n\n")
+    exchange.keep_alive(500.0, 15)
+    await asyncio.sleep(0)
+    assert line.parts[-1] == b"data: [DONE]\n\n"
 
-    asyncio.run(main())
 
-
-def test_no_comment_within_an_event_nor_for_a_client_that_takes_nothing() -> None:
-    async def main() -> None:
-        line = Line()
-        exchange = line.exchange()
-        await exchange.start_stream()
-        await exchange.write(b"data: {")
-        for now in (100.0, 200.0, 300.0):
-            exchange.keep_alive(now, 15)
-            await asyncio.sleep(0)
-        assert line.parts[1:] == [b"data: {"]
-        await exchange.write(b"}\r\n\r\n")
-        exchange.keep_alive(350.0, 15)
-        exchange.keep_alive(370.0, 15)
-        # Before the comment could be sent.
-        await exchange.write(b"data: {")
+async def test_no_comment_within_an_event_nor_for_a_client_that_takes_nothing() -> None:
+    line = Line()
+    exchange = line.exchange()
+    await exchange.start_stream()
+    await exchange.write(b"data: {")
+    for now in (100.0, 200.0, 300.0):
+        exchange.keep_alive(now, 15)
         await asyncio.sleep(0)
-        assert line.parts[3:] == [b"data: {"]
-        await exchange.write(b"}\n\n")
-        line.stuck.clear()
-        for now in (400.0, 500.0, 600.0, 700.0):
-            exchange.keep_alive(now, 15)
-            await asyncio.sleep(0)
-        assert line.parts[4:] == [b"}\n\n", COMMENT]
-        line.stuck.set()
+    assert line.parts[1:] == [b"data: {"]
+    await exchange.write(b"}\r\n\r\n")
+    exchange.keep_alive(350.0, 15)
+    exchange.keep_alive(370.0, 15)
+    # Before the comment could be sent.
+    await exchange.write(b"data: {")
+    await asyncio.sleep(0)
+    assert line.parts[3:] == [b"data: {"]
+    await exchange.write(b"}\n\n")
+    line.stuck.clear()
+    for now in (400.0, 500.0, 600.0, 700.0):
+        exchange.keep_alive(now, 15)
         await asyncio.sleep(0)
-        await exchange.end()
-
-    asyncio.run(main())
-
-
-def test_a_body_that_is_no_stream_gets_none() -> None:
-    async def main() -> None:
-        line = Line()
-        exchange = line.exchange()
-        await exchange.start_body(None)
-        await exchange.write(b"{")
-        for now in (100.0, 200.0):
-            exchange.keep_alive(now, 15)
-            await asyncio.sleep(0)
-        assert line.parts[1:] == [b"{"]
-
-    asyncio.run(main())
+    assert line.parts[4:] == [b"}\n\n", COMMENT]
+    line.stuck.set()
+    await asyncio.sleep(0)
+    await exchange.end()
 
 
-def test_the_watchdog_looks_for_quiet_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_is_no_stream_gets_none() -> None:
+    line = Line()
+    exchange = line.exchange()
+    await exchange.start_body(None)
+    await exchange.write(b"{")
+    for now in (100.0, 200.0):
+        exchange.keep_alive(now, 15)
+        await asyncio.sleep(0)
+    assert line.parts[1:] == [b"{"]
+
+
+async def test_the_watchdog_looks_for_quiet_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.api.server.request_watchdog.ROUND_SECONDS", 0.0)
     monkeypatch.setattr("gateway.api.server.request_watchdog.LOOK_SECONDS", 0.001)
 
-    async def main() -> None:
-        line = Line()
-        exchange = line.exchange()
-        watchdog = RequestWatchdog(keep_alive=0.01)
-        task = asyncio.create_task(watchdog.run())
-        watchdog.enter(exchange)
-        await exchange.start_stream()
-        await until(lambda: line.parts.count(COMMENT) >= 2)
-        watchdog.leave(exchange)
-        await exchange.end()
-        task.cancel()
-
-    bounded(main)
+    line = Line()
+    exchange = line.exchange()
+    watchdog = RequestWatchdog(keep_alive=0.01)
+    task = asyncio.create_task(watchdog.run())
+    watchdog.enter(exchange)
+    await exchange.start_stream()
+    await until(lambda: line.parts.count(COMMENT) >= 2)
+    watchdog.leave(exchange)
+    await exchange.end()
+    task.cancel()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.asgi import CHAT, gateway_of
-from tests.harness import bounded, engine_of
+from tests.harness import engine_of
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,10 @@ from tests.harness import bounded, engine_of
         ("/a" * 2000, None),
     ],
 )
-def test_a_path_that_is_nearly_right_gets_a_hint(store_url: str, path: str, meant: str | None) -> None:
-    async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client:
-            answer = await client.request("POST", path)
-            assert (answer.status, answer.error["code"]) == (404, "unknown_url")
-            message = answer.error["message"]
-            assert message.endswith(f"Did you mean {meant}?") if meant else "Did you mean" not in message
-            assert len(message) < 300
-
-    bounded(main)
+async def test_a_path_that_is_nearly_right_gets_a_hint(store_url: str, path: str, meant: str | None) -> None:
+    async with gateway_of(store_url, engine_of()) as client:
+        answer = await client.request("POST", path)
+        assert (answer.status, answer.error["code"]) == (404, "unknown_url")
+        message = answer.error["message"]
+        assert message.endswith(f"Did you mean {meant}?") if meant else "Did you mean" not in message
+        assert len(message) < 300

@@ -1,8 +1,9 @@
 """The bounds of asking: a guard in the hands of the test, under a clock that stands still until it is moved."""
 
 import asyncio
+import contextlib
 import gc
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gateway.config.safety.guards import Asking
 from gateway.filtering.guards.bounded import BoundedGuard
 from safety.guard import Guard, GuardFailed
 from safety.match import Match
-from tests.harness import bounded, leftovers, until
+from tests.loops import leftovers, until
 
 TEXT = "a text that nobody may see"
 FOUND = [Match(2, 6, "word", 0.5)]
@@ -62,19 +63,17 @@ def guard_of(guard: HeldGuard, clock: Callable[[], float] | None = None, **setti
     return BoundedGuard(guard, Asking(**({"timeout_seconds": LONG} | settings)), clock or Clock())
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[None]:
     """As `bounded`, and nothing may be complained of by the loop, such as an exception that nobody has seen."""
 
-    async def watched() -> None:
-        complaints: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        await main()
-        await until(lambda: not leftovers())
-        gc.collect()
-        await asyncio.sleep(0)
-        assert not complaints
-
-    bounded(watched)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    yield
+    await until(lambda: not leftovers())
+    gc.collect()
+    await asyncio.sleep(0)
+    assert not complaints
 
 
 async def problem_of(judging: Coroutine[Any, Any, object]) -> str:
@@ -85,46 +84,38 @@ async def problem_of(judging: Coroutine[Any, Any, object]) -> str:
     return caught.value.problem
 
 
-def test_a_verdict() -> None:
-    async def main() -> None:
+async def test_a_verdict() -> None:
+    async with running():
         guard = HeldGuard()
         bounded: Guard = guard_of(guard)
         assert await bounded.verdict(TEXT, "a prompt") == FOUND
         assert guard.asked == [(TEXT, "a prompt", "")]
 
-    run(main)
 
-
-def test_nothing_is_asked_about_an_empty_text() -> None:
-    async def main() -> None:
+async def test_nothing_is_asked_about_an_empty_text() -> None:
+    async with running():
         guard = HeldGuard()
         assert await guard_of(guard).verdict("") == []
         assert not guard.asked
 
-    run(main)
 
-
-def test_lone_surrogates_do_not_reach_the_guard_and_move_no_span() -> None:
-    async def main() -> None:
+async def test_lone_surrogates_do_not_reach_the_guard_and_move_no_span() -> None:
+    async with running():
         guard = HeldGuard([Match(3, 4, "last")])
         assert await guard_of(guard).verdict("a\ud800éz", "\udfff") == [Match(3, 4, "last")]
         assert guard.asked == [("a?éz", "?", "")]
 
-    run(main)
 
-
-def test_a_guard_that_does_not_answer_in_time_is_cancelled() -> None:
-    async def main() -> None:
+async def test_a_guard_that_does_not_answer_in_time_is_cancelled() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard, timeout_seconds=SHORT)
         assert await problem_of(bounded.verdict(TEXT)) == "no verdict within 0.5 s"
         await until(lambda: guard.cancelled == 1)
 
-    run(main)
 
-
-def test_a_guard_that_does_not_heed_its_cancellation_holds_nobody_up() -> None:
-    async def main() -> None:
+async def test_a_guard_that_does_not_heed_its_cancellation_holds_nobody_up() -> None:
+    async with running():
         let = asyncio.Event()
 
         class Deaf(HeldGuard):
@@ -142,11 +133,9 @@ def test_a_guard_that_does_not_heed_its_cancellation_holds_nobody_up() -> None:
         await until(lambda: guard.cancelled == 1)
         let.set()
 
-    run(main)
 
-
-def test_the_time_counts_while_a_turn_is_waited_for() -> None:
-    async def main() -> None:
+async def test_the_time_counts_while_a_turn_is_waited_for() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard, concurrency=1, timeout_seconds=SHORT)
         problems = await asyncio.gather(*(problem_of(bounded.verdict(f"{TEXT} {i}")) for i in range(3)))
@@ -157,11 +146,9 @@ def test_the_time_counts_while_a_turn_is_waited_for() -> None:
         assert await guard_of(guard).verdict(TEXT) == FOUND
         assert await bounded.verdict(TEXT) == FOUND
 
-    run(main)
 
-
-def test_no_more_questions_at_once_than_are_allowed() -> None:
-    async def main() -> None:
+async def test_no_more_questions_at_once_than_are_allowed() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard, concurrency=3)
         asking = [asyncio.ensure_future(bounded.verdict(f"{TEXT} {i}")) for i in range(10)]
@@ -171,11 +158,9 @@ def test_no_more_questions_at_once_than_are_allowed() -> None:
         assert guard.most == 3
         assert len(guard.asked) == 10
 
-    run(main)
 
-
-def test_a_verdict_is_remembered_for_its_time() -> None:
-    async def main() -> None:
+async def test_a_verdict_is_remembered_for_its_time() -> None:
+    async with running():
         guard, clock = HeldGuard(), Clock()
         bounded = guard_of(guard, clock, cache_seconds=10.0)
         first = await bounded.verdict(TEXT)
@@ -187,21 +172,17 @@ def test_a_verdict_is_remembered_for_its_time() -> None:
         assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
 
-    run(main)
 
-
-def test_that_there_is_nothing_is_remembered_too() -> None:
-    async def main() -> None:
+async def test_that_there_is_nothing_is_remembered_too() -> None:
+    async with running():
         guard = HeldGuard([])
         bounded = guard_of(guard)
         assert await bounded.verdict(TEXT) == await bounded.verdict(TEXT) == []
         assert len(guard.asked) == 1
 
-    run(main)
 
-
-def test_no_more_verdicts_are_remembered_than_are_allowed() -> None:
-    async def main() -> None:
+async def test_no_more_verdicts_are_remembered_than_are_allowed() -> None:
+    async with running():
         guard = HeldGuard()
         bounded = guard_of(guard, cache_size=2)
         for text in ("text 1", "text 2", "text 1", "text 3", "text 1", "text 2"):
@@ -213,11 +194,9 @@ def test_no_more_verdicts_are_remembered_than_are_allowed() -> None:
             await without.verdict(TEXT)
         assert [text for text, _, _ in guard.asked][4:] == [TEXT] * 3
 
-    run(main)
 
-
-def test_what_is_asked_is_text_and_prompt_and_tenant_together() -> None:
-    async def main() -> None:
+async def test_what_is_asked_is_text_and_prompt_and_tenant_together() -> None:
+    async with running():
         guard = HeldGuard([])
         bounded = guard_of(guard)
         asked = [("ab", None, ""), ("b", "a", ""), ("ab", "", ""), ("b", None, "a"), ("b", None, "a:"), ("b", "a", "a")]
@@ -225,11 +204,9 @@ def test_what_is_asked_is_text_and_prompt_and_tenant_together() -> None:
             await bounded.verdict(*question)
         assert guard.asked == asked
 
-    run(main)
 
-
-def test_no_tenant_can_tell_what_another_one_asked() -> None:
-    async def main() -> None:
+async def test_no_tenant_can_tell_what_another_one_asked() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard)
         asking = [asyncio.ensure_future(bounded.verdict(TEXT, tenant=tenant)) for tenant in ("alice", "bob")]
@@ -239,11 +216,9 @@ def test_no_tenant_can_tell_what_another_one_asked() -> None:
         await bounded.verdict(TEXT, tenant="carol")
         assert [tenant for _, _, tenant in guard.asked] == ["alice", "bob", "carol"]
 
-    run(main)
 
-
-def test_no_text_is_kept() -> None:
-    async def main() -> None:
+async def test_no_text_is_kept() -> None:
+    async with running():
         bounded = guard_of(HeldGuard())
         text = "".join(["unique ", "text ", str(id(bounded))])
         await bounded.verdict(text, text + "!")
@@ -256,11 +231,9 @@ def test_no_text_is_kept() -> None:
         await other.verdict(text)
         assert set(dict(bounded._cache.items())).isdisjoint(dict(other._cache.items())), "each has a key of its own"
 
-    run(main)
 
-
-def test_a_question_under_way_is_asked_once() -> None:
-    async def main() -> None:
+async def test_a_question_under_way_is_asked_once() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard)
         asking = [asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(5)]
@@ -269,11 +242,9 @@ def test_a_question_under_way_is_asked_once() -> None:
         assert await asyncio.gather(*asking) == [FOUND] * 5
         assert len(guard.asked) == 1
 
-    run(main)
 
-
-def test_who_leaves_does_not_take_the_others_question_along() -> None:
-    async def main() -> None:
+async def test_who_leaves_does_not_take_the_others_question_along() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard)
         first, second = (asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(2))
@@ -285,11 +256,9 @@ def test_who_leaves_does_not_take_the_others_question_along() -> None:
         guard.gate.set()
         assert await second == FOUND
 
-    run(main)
 
-
-def test_with_the_last_who_waits_the_question_ends() -> None:
-    async def main() -> None:
+async def test_with_the_last_who_waits_the_question_ends() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard, concurrency=1)
         asking = [asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(3)]
@@ -303,8 +272,6 @@ def test_with_the_last_who_waits_the_question_ends() -> None:
         assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
 
-    run(main)
-
 
 @pytest.mark.parametrize(
     ("failure", "problem"),
@@ -315,8 +282,8 @@ def test_with_the_last_who_waits_the_question_ends() -> None:
         (TimeoutError(), "TimeoutError in test_bounded.py:"),
     ],
 )
-def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseException, problem: str) -> None:
-    async def main() -> None:
+async def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseException, problem: str) -> None:
+    async with running():
         guard = HeldGuard(failure, held=True)
         bounded = guard_of(guard)
         asking = [asyncio.ensure_future(problem_of(bounded.verdict(TEXT))) for _ in range(3)]
@@ -327,8 +294,6 @@ def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseExcep
         guard.found = FOUND
         assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
-
-    run(main)
 
 
 @pytest.mark.parametrize(
@@ -360,27 +325,23 @@ def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseExcep
         [Match(i, i + 1, "x") for i in range(len(TEXT))] * 1000,
     ],
 )
-def test_nonsense_is_a_failure(found: object) -> None:
-    async def main() -> None:
+async def test_nonsense_is_a_failure(found: object) -> None:
+    async with running():
         guard = HeldGuard(found)
         bounded = guard_of(guard)
         assert await problem_of(bounded.verdict(TEXT))
         assert await problem_of(bounded.verdict(TEXT))
         assert len(guard.asked) == 2
 
-    run(main)
 
-
-def test_several_matches_of_one_stretch() -> None:
-    async def main() -> None:
+async def test_several_matches_of_one_stretch() -> None:
+    async with running():
         whole = [Match(0, len(TEXT), "s1"), Match(0, len(TEXT), "s10")]
         assert await guard_of(HeldGuard(whole)).verdict(TEXT) == whole
 
-    run(main)
 
-
-def test_closing_gives_up_what_is_under_way() -> None:
-    async def main() -> None:
+async def test_closing_gives_up_what_is_under_way() -> None:
+    async with running():
         guard = HeldGuard(held=True)
         bounded = guard_of(guard)
         asking = asyncio.ensure_future(problem_of(bounded.verdict(TEXT)))
@@ -389,5 +350,3 @@ def test_closing_gives_up_what_is_under_way() -> None:
         assert guard.closed
         assert await asking == "it was given up"
         assert not leftovers()
-
-    run(main)

@@ -15,7 +15,7 @@ from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.providers.provider_keys import keyless
 from safety.guard import Guard
 from tests.certificates import Authority
-from tests.harness import bounded
+from tests.loops import bounded
 
 URL = "https://moderation.example/v1/moderations"
 

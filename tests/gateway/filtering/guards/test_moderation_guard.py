@@ -19,7 +19,7 @@ from safety.guard import GuardFailed
 from safety.match import Match
 from tests.certificates import Authority
 from tests.fake_moderation import moderation, result
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.upstreams import Behaviour, Caller, Heard, Upstream, plain, upstream
 
 TEXT = "let us fight, or I hurt myself"
@@ -52,32 +52,26 @@ async def problem_of(bounded: BoundedGuard, text: str = TEXT) -> str:
     return caught.value.problem
 
 
-def test_each_category_is_a_match_of_the_whole_text() -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, model="theirs") as (bounded, guard):
-            assert await bounded.verdict(TEXT) == [
-                Match(*WHOLE, "self_harm_intent", 0.9),
-                Match(*WHOLE, "violence", 0.9),
-            ]
-            assert await bounded.verdict("all is well") == []
-            assert await bounded.verdict("a fight é \ud800") == [Match(0, 11, "violence", 0.9)]
-            first = service.heard[0]
-            assert (first.method, first.target) == ("POST", "/v1/moderations")
-            assert orjson.loads(first.body) == {"input": TEXT, "model": "theirs"}
-            assert first.headers["content-type"] == "application/json"
-            assert "authorization" not in first.headers
-            assert (service.accepted, guard.connections) == (1, 1), "the connection is kept"
-
-    bounded(main)
+async def test_each_category_is_a_match_of_the_whole_text() -> None:
+    async with moderation() as service, guard_at(service, model="theirs") as (bounded, guard):
+        assert await bounded.verdict(TEXT) == [
+            Match(*WHOLE, "self_harm_intent", 0.9),
+            Match(*WHOLE, "violence", 0.9),
+        ]
+        assert await bounded.verdict("all is well") == []
+        assert await bounded.verdict("a fight é \ud800") == [Match(0, 11, "violence", 0.9)]
+        first = service.heard[0]
+        assert (first.method, first.target) == ("POST", "/v1/moderations")
+        assert orjson.loads(first.body) == {"input": TEXT, "model": "theirs"}
+        assert first.headers["content-type"] == "application/json"
+        assert "authorization" not in first.headers
+        assert (service.accepted, guard.connections) == (1, 1), "the connection is kept"
 
 
-def test_the_model_is_left_out_where_none_is_configured() -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service) as (bounded, _):
-            await bounded.verdict(TEXT)
-            assert orjson.loads(service.heard[0].body) == {"input": TEXT}
-
-    bounded(main)
+async def test_the_model_is_left_out_where_none_is_configured() -> None:
+    async with moderation() as service, guard_at(service) as (bounded, _):
+        await bounded.verdict(TEXT)
+        assert orjson.loads(service.heard[0].body) == {"input": TEXT}
 
 
 @pytest.mark.parametrize(
@@ -98,13 +92,10 @@ def test_the_model_is_left_out_where_none_is_configured() -> None:
         ({"categories": ("hate", "violence"), "threshold": 0.7}, result({"hate": 0, "violence": 1}), [("violence", 1)]),
     ],
 )
-def test_what_counts(settings: dict[str, Any], answer: bytes, found: list[tuple[str, float]]) -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, **settings) as (bounded, _):
-            service.behaves = plain(answer)
-            assert await bounded.verdict(TEXT) == [Match(*WHOLE, label, score) for label, score in found]
-
-    bounded(main)
+async def test_what_counts(settings: dict[str, Any], answer: bytes, found: list[tuple[str, float]]) -> None:
+    async with moderation() as service, guard_at(service, **settings) as (bounded, _):
+        service.behaves = plain(answer)
+        assert await bounded.verdict(TEXT) == [Match(*WHOLE, label, score) for label, score in found]
 
 
 @pytest.mark.parametrize(
@@ -132,13 +123,10 @@ def test_what_counts(settings: dict[str, Any], answer: bytes, found: list[tuple[
         ({}, b"SSH-2.0-OpenSSH_9.6\r\n", "its answer is not HTTP/1.1"),
     ],
 )
-def test_an_answer_that_is_none_is_a_failure(settings: dict[str, Any], answer: bytes, problem: str) -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, **settings) as (bounded, _):
-            service.behaves = answer
-            assert problem.removeprefix("it says") in await problem_of(bounded)
-
-    bounded(main)
+async def test_an_answer_that_is_none_is_a_failure(settings: dict[str, Any], answer: bytes, problem: str) -> None:
+    async with moderation() as service, guard_at(service, **settings) as (bounded, _):
+        service.behaves = answer
+        assert problem.removeprefix("it says") in await problem_of(bounded)
 
 
 async def _hangs_up(caller: Caller, heard: Heard) -> None:
@@ -154,120 +142,96 @@ async def _resets(caller: Caller, heard: Heard) -> None:
 
 
 @pytest.mark.parametrize("behaviour", [_hangs_up, _hangs_up_in_the_middle, _resets])
-def test_a_connection_that_is_lost_is_a_failure(behaviour: Behaviour) -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service) as (bounded, _):
-            kept = service.behaves
-            service.behaves = behaviour
-            assert "the connection was closed" in await problem_of(bounded)
-            service.behaves = kept
-            assert await bounded.verdict("no fight")
-
-    bounded(main)
+async def test_a_connection_that_is_lost_is_a_failure(behaviour: Behaviour) -> None:
+    async with moderation() as service, guard_at(service) as (bounded, _):
+        kept = service.behaves
+        service.behaves = behaviour
+        assert "the connection was closed" in await problem_of(bounded)
+        service.behaves = kept
+        assert await bounded.verdict("no fight")
 
 
-def test_nobody_there() -> None:
-    async def main() -> None:
-        async with upstream() as service:
-            pass
-        async with guard_at(service) as (bounded, _):
-            assert "no connection" in await problem_of(bounded)
-
-    bounded(main)
+async def test_nobody_there() -> None:
+    async with upstream() as service:
+        pass
+    async with guard_at(service) as (bounded, _):
+        assert "no connection" in await problem_of(bounded)
 
 
 @pytest.mark.parametrize("said", [b"", plain(result({"hate": 0.9}))[:-10]])
-def test_a_slow_answer_is_given_up_with_its_connection(said: bytes) -> None:
-    async def main() -> None:
-        gone = asyncio.Event()
+async def test_a_slow_answer_is_given_up_with_its_connection(said: bytes) -> None:
+    gone = asyncio.Event()
 
-        async def stalls(caller: Caller, heard: Heard) -> None:
-            await caller.say(said)
-            await caller.gone()
-            gone.set()
+    async def stalls(caller: Caller, heard: Heard) -> None:
+        await caller.say(said)
+        await caller.gone()
+        gone.set()
 
-        async with moderation() as service, guard_at(service, timeout_seconds=1.5) as (bounded, guard):
-            service.behaves = stalls
-            assert await problem_of(bounded) == "no verdict within 1.5 s"
-            await gone.wait()
-            await until(lambda: not guard.connections)
-
-    bounded(main)
+    async with moderation() as service, guard_at(service, timeout_seconds=1.5) as (bounded, guard):
+        service.behaves = stalls
+        assert await problem_of(bounded) == "no verdict within 1.5 s"
+        await gone.wait()
+        await until(lambda: not guard.connections)
 
 
-def test_who_leaves_takes_the_connection_along() -> None:
-    async def main() -> None:
-        heard, gone = asyncio.Event(), asyncio.Event()
+async def test_who_leaves_takes_the_connection_along() -> None:
+    heard, gone = asyncio.Event(), asyncio.Event()
 
-        async def stalls(caller: Caller, _: Heard) -> None:
-            heard.set()
-            await caller.gone()
-            gone.set()
+    async def stalls(caller: Caller, _: Heard) -> None:
+        heard.set()
+        await caller.gone()
+        gone.set()
 
-        async with moderation() as service, guard_at(service) as (bounded, guard):
-            service.behaves = stalls
-            asking = asyncio.ensure_future(bounded.verdict(TEXT))
-            await heard.wait()
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-            await gone.wait()
-            assert not guard.connections
-
-    bounded(main)
+    async with moderation() as service, guard_at(service) as (bounded, guard):
+        service.behaves = stalls
+        asking = asyncio.ensure_future(bounded.verdict(TEXT))
+        await heard.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await gone.wait()
+        assert not guard.connections
 
 
-def test_no_more_connections_than_questions_at_once() -> None:
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, concurrency=3) as (bounded, _):
-            found = await asyncio.gather(*(bounded.verdict(f"fight {i}") for i in range(30)))
-            assert [match.label for matches in found for match in matches] == ["violence"] * 30
-            assert service.accepted == 3
-
-    bounded(main)
+async def test_no_more_connections_than_questions_at_once() -> None:
+    async with moderation() as service, guard_at(service, concurrency=3) as (bounded, _):
+        found = await asyncio.gather(*(bounded.verdict(f"fight {i}") for i in range(30)))
+        assert [match.label for matches in found for match in matches] == ["violence"] * 30
+        assert service.accepted == 3
 
 
-def test_a_key_from_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+async def test_a_key_from_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("sk-first\n", encoding="utf-8")
 
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, api_key=SecretSource(file=str(file))) as (bounded, guard):
-            guard._key._renewed._check_seconds = 0.0  # type: ignore[attr-defined]
-            await bounded.verdict("text 1")
-            file.write_text("sk-the-second\n", encoding="utf-8")
-            await bounded.verdict("text 2")
-            keys = [heard.headers["authorization"] for heard in service.heard]
-            assert keys == ["Bearer sk-first", "Bearer sk-the-second"]
-
-    bounded(main)
+    async with moderation() as service, guard_at(service, api_key=SecretSource(file=str(file))) as (bounded, guard):
+        guard._key._renewed._check_seconds = 0.0  # type: ignore[attr-defined]
+        await bounded.verdict("text 1")
+        file.write_text("sk-the-second\n", encoding="utf-8")
+        await bounded.verdict("text 2")
+        keys = [heard.headers["authorization"] for heard in service.heard]
+        assert keys == ["Bearer sk-first", "Bearer sk-the-second"]
 
 
-def test_a_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_MODERATION_KEY", "sk-env")
     source = SecretSource(env="PENSTOCK_TEST_MODERATION_KEY")
 
-    async def main() -> None:
-        async with moderation() as service, guard_at(service, api_key=source) as (bounded, _):
-            await bounded.verdict(TEXT)
-            assert service.heard[0].headers["authorization"] == "Bearer sk-env"
-
-    bounded(main)
+    async with moderation() as service, guard_at(service, api_key=source) as (bounded, _):
+        await bounded.verdict(TEXT)
+        assert service.heard[0].headers["authorization"] == "Bearer sk-env"
 
 
-def test_tls_is_checked_with_the_configured_authority(tmp_path: Path) -> None:
+async def test_tls_is_checked_with_the_configured_authority(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     signed = authority.signed()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
 
-    async def main() -> None:
-        async with upstream(context) as service:
-            service.behaves = plain(result({"hate": 0.9}))
-            async with guard_at(service, ca=str(authority.ca)) as (bounded, _):
-                assert await bounded.verdict(TEXT) == [Match(*WHOLE, "hate", 0.9)]
-            async with guard_at(service, ca=str(other.ca)) as (bounded, _):
-                assert "its certificate is not accepted" in await problem_of(bounded)
-            async with guard_at(service, ca=str(tmp_path / "absent")) as (bounded, _):
-                assert "cannot be read" in await problem_of(bounded)
-
-    bounded(main)
+    async with upstream(context) as service:
+        service.behaves = plain(result({"hate": 0.9}))
+        async with guard_at(service, ca=str(authority.ca)) as (bounded, _):
+            assert await bounded.verdict(TEXT) == [Match(*WHOLE, "hate", 0.9)]
+        async with guard_at(service, ca=str(other.ca)) as (bounded, _):
+            assert "its certificate is not accepted" in await problem_of(bounded)
+        async with guard_at(service, ca=str(tmp_path / "absent")) as (bounded, _):
+            assert "cannot be read" in await problem_of(bounded)

@@ -21,7 +21,7 @@ from gateway.filtering.guards.onnx import OnnxGuard
 from safety.guard import GuardFailed
 from safety.match import Match
 from tests.gateway.guards.tiny_model import write_model
-from tests.harness import bounded
+from tests.loops import bounded
 
 WHERE = "safety.filters[0].onnx"
 
@@ -186,7 +186,7 @@ def test_rules_of_its_settings(folder: Path) -> None:
     assert with_absolute_files(settings(Path("models/guard")), folder).path == str(folder / "models" / "guard")
 
 
-def test_its_errors_show_nothing_of_the_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_errors_show_nothing_of_the_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = settings(folder)
     guard = OnnxGuard(own, WHERE)
 
@@ -195,11 +195,8 @@ def test_its_errors_show_nothing_of_the_text(folder: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(onnx._Model, "probabilities", fail)
 
-    async def main() -> None:
-        bounded = BoundedGuard(guard, own)
-        with pytest.raises(GuardFailed) as caught:
-            await bounded.verdict("hello attack")
-        assert caught.value.problem.startswith("ValueError in test_onnx.py:")
-        await bounded.aclose()
-
-    bounded(main)
+    bounded = BoundedGuard(guard, own)
+    with pytest.raises(GuardFailed) as caught:
+        await bounded.verdict("hello attack")
+    assert caught.value.problem.startswith("ValueError in test_onnx.py:")
+    await bounded.aclose()

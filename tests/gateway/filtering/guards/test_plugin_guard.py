@@ -13,7 +13,7 @@ from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from safety.guard import GuardFailed
 from safety.match import Match
-from tests.harness import bounded
+from tests.loops import bounded
 
 MODULE = "penstock_test_plugin"
 WHERE = "safety.filters[2].plugin"
@@ -66,7 +66,7 @@ def refusal(settings: PluginFilter) -> str:
     return str(caught.value)
 
 
-def test_a_class_made_with_its_settings(plugin: Put) -> None:
+async def test_a_class_made_with_its_settings(plugin: Put) -> None:
     class Words:
         def __init__(self, words: list[str], score: float = 0.25) -> None:
             self.words, self.score = words, score
@@ -79,16 +79,13 @@ def test_a_class_made_with_its_settings(plugin: Put) -> None:
 
     plugin("Words", Words)
 
-    async def main() -> None:
-        settings = settings_of("Words", words=["Tuesday", "Monday"])
-        bounded = BoundedGuard(PluginGuard(settings, WHERE), settings)
-        assert await bounded.verdict(TEXT) == [
-            Match(11, 17, "day_of_week_monday", 0.25),
-            Match(30, 37, "day_of_week_tuesday", 0.25),
-        ]
-        await bounded.aclose()
-
-    bounded(main)
+    settings = settings_of("Words", words=["Tuesday", "Monday"])
+    bounded = BoundedGuard(PluginGuard(settings, WHERE), settings)
+    assert await bounded.verdict(TEXT) == [
+        Match(11, 17, "day_of_week_monday", 0.25),
+        Match(30, 37, "day_of_week_tuesday", 0.25),
+    ]
+    await bounded.aclose()
 
 
 def test_overlapping_matches_become_one_of_the_likelier_label(plugin: Put) -> None:

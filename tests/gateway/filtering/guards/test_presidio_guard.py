@@ -15,7 +15,7 @@ from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.presidio_guard import PresidioGuard
 from safety.guard import GuardFailed
 from safety.match import Match
-from tests.harness import bounded
+from tests.loops import bounded
 
 WHERE = "safety.filters[0].presidio"
 TEXT = "John Smith, mail john@example.com or 10.0.0.1"

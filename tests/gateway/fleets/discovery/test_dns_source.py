@@ -9,7 +9,7 @@ from gateway.fleets.discovery import dns_source
 from gateway.fleets.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 from gateway.fleets.discovery.dns_source import LONGEST_SECONDS, SHORTEST_SECONDS, DnsSource
 from gateway.fleets.discovery.last_good import EMPTY_GRACE_SECONDS
-from tests.harness import bounded, until
+from tests.loops import until
 
 
 class FakeLookup:
@@ -41,54 +41,45 @@ class World:
         return [found.address for found in self.source.found]
 
 
-def test_every_address_is_a_replica() -> None:
-    async def main() -> None:
-        world = World("grpcs+dns://w:7", w__A=[Target("10.0.0.1"), Target("10.0.0.2")], w__AAAA=[Target("fd00::1")])
-        assert await world.source.look() == 10.0
-        assert world.source.found == (
-            Found("grpcs://10.0.0.1:7", "w"),
-            Found("grpcs://10.0.0.2:7", "w"),
-            Found("grpcs://[fd00::1]:7", "w"),
-        )
-        assert world.source.problem == ""
-
-    bounded(main)
+async def test_every_address_is_a_replica() -> None:
+    world = World("grpcs+dns://w:7", w__A=[Target("10.0.0.1"), Target("10.0.0.2")], w__AAAA=[Target("fd00::1")])
+    assert await world.source.look() == 10.0
+    assert world.source.found == (
+        Found("grpcs://10.0.0.1:7", "w"),
+        Found("grpcs://10.0.0.2:7", "w"),
+        Found("grpcs://[fd00::1]:7", "w"),
+    )
+    assert world.source.problem == ""
 
 
-def test_services_have_ports_and_hosts_of_their_own() -> None:
-    async def main() -> None:
-        world = World(
-            "http+srv://_h._tcp.w/v1",
-            **{
-                "_h._tcp.w__SRV": [Target("a.w.", 1), Target("b.w.", 2)],
-                "a.w.__A": [Target("10.0.0.1")],
-                "b.w.__A": [Target("10.0.0.1")],
-            },
-        )
-        await world.source.look()
-        assert world.source.found == (Found("http://10.0.0.1:1/v1", "a.w"), Found("http://10.0.0.1:2/v1", "b.w"))
-        # A host that is gone is not asked for any more.
-        world.lookup.records["_h._tcp.w", "SRV"] = [Target("b.w.", 2)]
-        world.lookup.times = 0
-        await world.source.look()
-        assert world.addresses == ["http://10.0.0.1:2/v1"]
-        assert world.lookup.times == 3
-
-    bounded(main)
+async def test_services_have_ports_and_hosts_of_their_own() -> None:
+    world = World(
+        "http+srv://_h._tcp.w/v1",
+        **{
+            "_h._tcp.w__SRV": [Target("a.w.", 1), Target("b.w.", 2)],
+            "a.w.__A": [Target("10.0.0.1")],
+            "b.w.__A": [Target("10.0.0.1")],
+        },
+    )
+    await world.source.look()
+    assert world.source.found == (Found("http://10.0.0.1:1/v1", "a.w"), Found("http://10.0.0.1:2/v1", "b.w"))
+    # A host that is gone is not asked for any more.
+    world.lookup.records["_h._tcp.w", "SRV"] = [Target("b.w.", 2)]
+    world.lookup.times = 0
+    await world.source.look()
+    assert world.addresses == ["http://10.0.0.1:2/v1"]
+    assert world.lookup.times == 3
 
 
 @pytest.mark.parametrize(("ttl", "seconds"), [(0.0, SHORTEST_SECONDS), (12.0, 12.0), (86_400.0, LONGEST_SECONDS)])
-def test_it_is_due_again_when_the_records_are_old(ttl: float, seconds: float) -> None:
-    async def main() -> None:
-        world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")], w__AAAA=[Target("fd00::1")])
-        world.lookup.ttl = ttl
-        assert await world.source.look() == seconds
-
-    bounded(main)
+async def test_it_is_due_again_when_the_records_are_old(ttl: float, seconds: float) -> None:
+    world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")], w__AAAA=[Target("fd00::1")])
+    world.lookup.ttl = ttl
+    assert await world.source.look() == seconds
 
 
-def test_a_failure_keeps_what_was_good_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
+async def test_a_failure_keeps_what_was_good_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
         world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")], w__AAAA=[Target("fd00::1")])
         await world.source.look()
         world.lookup.broken = {("w", "A")}
@@ -100,63 +91,48 @@ def test_a_failure_keeps_what_was_good_and_is_said_once(caplog: pytest.LogCaptur
         world.lookup.broken = set()
         await world.source.look()
         assert world.source.problem == ""
-
-    with caplog.at_level(logging.INFO):
-        bounded(main)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "2 replicas stay" in caplog.records[0].message
 
 
-def test_an_empty_answer_is_believed_after_a_while() -> None:
-    async def main() -> None:
-        world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")])
-        await world.source.look()
-        world.lookup.records = {}
-        await world.source.look()
-        assert world.addresses == ["grpc://10.0.0.1:7"]
-        assert world.source.problem
-        world.now += EMPTY_GRACE_SECONDS
-        await world.source.look()
-        assert world.addresses == []
-        assert world.source.problem
-
-    bounded(main)
+async def test_an_empty_answer_is_believed_after_a_while() -> None:
+    world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")])
+    await world.source.look()
+    world.lookup.records = {}
+    await world.source.look()
+    assert world.addresses == ["grpc://10.0.0.1:7"]
+    assert world.source.problem
+    world.now += EMPTY_GRACE_SECONDS
+    await world.source.look()
+    assert world.addresses == []
+    assert world.source.problem
 
 
-def test_a_kind_that_cannot_be_asked_for_does_not_stop_the_other() -> None:
-    async def main() -> None:
-        world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")])
-        world.lookup.broken = {("w", "AAAA")}
-        await world.source.look()
-        assert world.addresses == ["grpc://10.0.0.1:7"]
-        assert world.source.problem == ""
-
-    bounded(main)
+async def test_a_kind_that_cannot_be_asked_for_does_not_stop_the_other() -> None:
+    world = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")])
+    world.lookup.broken = {("w", "AAAA")}
+    await world.source.look()
+    assert world.addresses == ["grpc://10.0.0.1:7"]
+    assert world.source.problem == ""
 
 
-def test_no_more_than_so_many_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_than_so_many_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_source, "MOST_REPLICAS", 3)
 
-    async def main() -> None:
-        world = World("grpc+dns://w:7", w__A=[Target(f"10.0.0.{i}") for i in range(9)])
-        await world.source.look()
-        assert len(world.addresses) == 3
-
-    bounded(main)
+    world = World("grpc+dns://w:7", w__A=[Target(f"10.0.0.{i}") for i in range(9)])
+    await world.source.look()
+    assert len(world.addresses) == 3
 
 
-def test_following_tells_of_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_following_tells_of_changes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_source, "SHORTEST_SECONDS", 0.001)
     monkeypatch.setattr(dns_source, "LONGEST_SECONDS", 0.001)
 
-    async def main() -> None:
-        world, told = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")]), list[list[str]]()
-        task = asyncio.create_task(world.source.follow(lambda: told.append(world.addresses)))
-        await until(lambda: world.lookup.times > 10)
-        world.lookup.records["w", "A"] = [Target("10.0.0.2")]
-        await until(lambda: len(told) == 2)
-        assert told == [["grpc://10.0.0.1:7"], ["grpc://10.0.0.2:7"]]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    bounded(main)
+    world, told = World("grpc+dns://w:7", w__A=[Target("10.0.0.1")]), list[list[str]]()
+    task = asyncio.create_task(world.source.follow(lambda: told.append(world.addresses)))
+    await until(lambda: world.lookup.times > 10)
+    world.lookup.records["w", "A"] = [Target("10.0.0.2")]
+    await until(lambda: len(told) == 2)
+    assert told == [["grpc://10.0.0.1:7"], ["grpc://10.0.0.2:7"]]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -19,7 +19,8 @@ from routing.health.replica_status import ReplicaStatus
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
 from tests.gateway.fleets.world import READY
-from tests.harness import MODEL, bounded, drained, engine_of, serving, submit_of, until
+from tests.harness import MODEL, drained, engine_of, serving, submit_of
+from tests.loops import until
 from tests.nameserver import name_server
 
 HERE = Registration("m", "registered", "grpc://10.0.0.1:1", 5, "simulated", Shape(), Role.BOTH, "v1")
@@ -63,186 +64,165 @@ class FakeFleet:
         self.drained = until
 
 
-def test_the_file_and_dns_make_one_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_file_and_dns_make_one_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_source, "SHORTEST_SECONDS", 0.01)
 
-    async def main() -> None:
-        async with name_server() as server:
-            server.ttl = 0
-            server.records = {("w.test", "A"): ["10.0.0.1"], ("w.test", "AAAA"): ["fd00::1"]}
-            fleet, times = FakeFleet(), list[int]()
-            discovery = Discovery(config_of(STATIC, resolver=f"127.0.0.1:{server.port}"), {"m": fleet}, {"m": "abc"})
-            discovery.changed = lambda: times.append(len(fleet.specs))
-            await discovery.start()
-            assert fleet.specs.keys() == {"static/0", "static/10.0.0.1-7", "static/fd00--1-7"}
-            found = fleet.specs["static/fd00--1-7"]
-            assert (found.address, found.pool, found.tokenizer_hash, found.tls) == (
-                *("grpc://[fd00::1]:7", "static", "abc"),
-                None,
-            )
-            assert discovery.problems() == []
-            server.records["w.test", "A"] = ["10.0.0.2", "10.0.0.3"]
-            await until(lambda: len(fleet.specs) == 4)
-            assert "static/10.0.0.1-7" not in fleet.specs
-            assert times == [3, 4]
-            server.broken = {"A", "AAAA"}
-            await until(lambda: discovery.problems())
-            assert "model m: pool static: grpc+dns://w.test:7: w.test A: " in discovery.problems()[0]
-            assert len(fleet.specs) == 4
-            await discovery.aclose()
-
-    bounded(main)
-
-
-def test_certificates_of_what_dns_names_are_for_the_name() -> None:
-    async def main() -> None:
-        async with name_server() as server:
-            server.records = {
-                ("w.test", "A"): ["10.0.0.1"],
-                ("_g._tcp.test", "SRV"): ["0 0 9 host.test."],
-                ("host.test", "A"): ["10.0.0.2"],
-            }
-            own = {"ca": "/ca.pem", "server_name": "own.test"}
-            pools: list[dict[str, Any]] = [
-                {"name": "a", "replicas": ["grpcs+dns://w.test:7"]},
-                {"name": "b", "replicas": ["grpcs+srv://_g._tcp.test"]},
-                {"name": "c", "replicas": ["grpcs+dns://w.test:8"], "tls": own},
-                {"name": "d", "engine": "openai", "replicas": ["https+dns://w.test:443/v1"]},
-                {"name": "e", "engine": "openai", "replicas": ["http+dns://w.test:80/v1"]},
-            ]
-            fleet = FakeFleet()
-            discovery = Discovery(config_of(*pools, resolver=f"127.0.0.1:{server.port}"), {"m": fleet}, {"m": "abc"})
-            await discovery.start()
-            await discovery.aclose()
-            assert fleet.specs["a/10.0.0.1-7"].tls == TlsFiles(server_name="w.test")
-            assert fleet.specs["b/10.0.0.2-9"].tls == TlsFiles(server_name="host.test")
-            tls = fleet.specs["c/10.0.0.1-8"].tls
-            assert tls is not None
-            assert (str(tls.ca), tls.server_name) == ("/ca.pem", "own.test")
-            upstream = fleet.specs["d/10.0.0.1-443"]
-            assert (upstream.address, upstream.tokenizer_hash) == ("https://10.0.0.1:443/v1", "")
-            # Upstreams are asked by their name, with TLS or without.
-            assert (upstream.host, fleet.specs["e/10.0.0.1-80"].host) == ("w.test", "w.test")
-            assert fleet.specs["e/10.0.0.1-80"].tls is None
-
-    bounded(main)
-
-
-def test_what_registers_is_found_listed_and_drained(any_store_url: str) -> None:
-    async def main() -> None:
-        store, config, fleet = Store(any_store_url, timeout=10.0), config_of(REGISTERED), FakeFleet()
-        discovery = Discovery(config, {"m": fleet}, {"m": "abc"})
+    async with name_server() as server:
+        server.ttl = 0
+        server.records = {("w.test", "A"): ["10.0.0.1"], ("w.test", "AAAA"): ["fd00::1"]}
+        fleet, times = FakeFleet(), list[int]()
+        discovery = Discovery(config_of(STATIC, resolver=f"127.0.0.1:{server.port}"), {"m": fleet}, {"m": "abc"})
+        discovery.changed = lambda: times.append(len(fleet.specs))
         await discovery.start()
-        worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
-        registry = ReplicaRegistry(store, config)
-        # A pool can be drained before anybody is in it.
-        await registry.drain(None, "registered", 5.0, "a")
-        await worker.exchange()
-        assert discovery.problems() == ["model m: pool registered: no replica has registered"]
-        assert await registry.replicas() == []
-        await register(store, HERE)
-        await worker.exchange()
-        assert fleet.specs.keys() == fleet.drained.keys() == {"registered/10.0.0.1-1"}
-        assert discovery.problems() == []
-        await worker.exchange()
-        (row,) = await registry.replicas("m")
-        assert (row.id, row.address, row.source, row.version) == (
-            *("registered/10.0.0.1-1", "grpc://10.0.0.1:1"),
-            *("registered", "v1"),
+        assert fleet.specs.keys() == {"static/0", "static/10.0.0.1-7", "static/fd00--1-7"}
+        found = fleet.specs["static/fd00--1-7"]
+        assert (found.address, found.pool, found.tokenizer_hash, found.tls) == (
+            *("grpc://[fd00::1]:7", "static", "abc"),
+            None,
         )
-        assert row.drain is not None
-        await registry.resume("m", "registered", "a")
-        await registry.drain(None, "registered/10.0.0.1-1", 5.0, "a")
-        await worker.exchange()
-        assert fleet.drained.keys() == {"registered/10.0.0.1-1"}
-        await registry.resume(None, "registered/10.0.0.1-1", "a")
-        with pytest.raises(ReplicaNotFound):
-            await registry.drain(None, "registered/10.0.0.2-1", 5.0, "a")
-        with pytest.raises(ReplicaNotFound):
-            await registry.replicas("x")
-        await store.aclose()
-
-    bounded(main)
+        assert discovery.problems() == []
+        server.records["w.test", "A"] = ["10.0.0.2", "10.0.0.3"]
+        await until(lambda: len(fleet.specs) == 4)
+        assert "static/10.0.0.1-7" not in fleet.specs
+        assert times == [3, 4]
+        server.broken = {"A", "AAAA"}
+        await until(lambda: discovery.problems())
+        assert "model m: pool static: grpc+dns://w.test:7: w.test A: " in discovery.problems()[0]
+        assert len(fleet.specs) == 4
+        await discovery.aclose()
 
 
-def test_a_replica_that_joins_a_drained_pool_gets_no_request_in_between(store_url: str) -> None:
-    async def main() -> None:
-        async with name_server() as server:
-            server.records = {("w.test", "A"): ["10.0.0.1"]}
-            store, fleet = Store(store_url, timeout=10.0), FakeFleet()
-            config = config_of(STATIC, resolver=f"127.0.0.1:{server.port}")
-            discovery = Discovery(config, {"m": fleet}, {})
-            worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
-            discovery.changed = worker.apply_drains
-            await ReplicaRegistry(store, config).drain(None, "static", 5.0, "a")
-            await worker.exchange()
-            await discovery.start()
-            # Without a further look at the store.
-            assert fleet.drained.keys() == {"static/0", "static/10.0.0.1-7"}
-            await discovery.aclose()
-            await store.aclose()
+async def test_certificates_of_what_dns_names_are_for_the_name() -> None:
+    async with name_server() as server:
+        server.records = {
+            ("w.test", "A"): ["10.0.0.1"],
+            ("_g._tcp.test", "SRV"): ["0 0 9 host.test."],
+            ("host.test", "A"): ["10.0.0.2"],
+        }
+        own = {"ca": "/ca.pem", "server_name": "own.test"}
+        pools: list[dict[str, Any]] = [
+            {"name": "a", "replicas": ["grpcs+dns://w.test:7"]},
+            {"name": "b", "replicas": ["grpcs+srv://_g._tcp.test"]},
+            {"name": "c", "replicas": ["grpcs+dns://w.test:8"], "tls": own},
+            {"name": "d", "engine": "openai", "replicas": ["https+dns://w.test:443/v1"]},
+            {"name": "e", "engine": "openai", "replicas": ["http+dns://w.test:80/v1"]},
+        ]
+        fleet = FakeFleet()
+        discovery = Discovery(config_of(*pools, resolver=f"127.0.0.1:{server.port}"), {"m": fleet}, {"m": "abc"})
+        await discovery.start()
+        await discovery.aclose()
+        assert fleet.specs["a/10.0.0.1-7"].tls == TlsFiles(server_name="w.test")
+        assert fleet.specs["b/10.0.0.2-9"].tls == TlsFiles(server_name="host.test")
+        tls = fleet.specs["c/10.0.0.1-8"].tls
+        assert tls is not None
+        assert (str(tls.ca), tls.server_name) == ("/ca.pem", "own.test")
+        upstream = fleet.specs["d/10.0.0.1-443"]
+        assert (upstream.address, upstream.tokenizer_hash) == ("https://10.0.0.1:443/v1", "")
+        # Upstreams are asked by their name, with TLS or without.
+        assert (upstream.host, fleet.specs["e/10.0.0.1-80"].host) == ("w.test", "w.test")
+        assert fleet.specs["e/10.0.0.1-80"].tls is None
 
-    bounded(main)
+
+async def test_what_registers_is_found_listed_and_drained(any_store_url: str) -> None:
+    store, config, fleet = Store(any_store_url, timeout=10.0), config_of(REGISTERED), FakeFleet()
+    discovery = Discovery(config, {"m": fleet}, {"m": "abc"})
+    await discovery.start()
+    worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+    registry = ReplicaRegistry(store, config)
+    # A pool can be drained before anybody is in it.
+    await registry.drain(None, "registered", 5.0, "a")
+    await worker.exchange()
+    assert discovery.problems() == ["model m: pool registered: no replica has registered"]
+    assert await registry.replicas() == []
+    await register(store, HERE)
+    await worker.exchange()
+    assert fleet.specs.keys() == fleet.drained.keys() == {"registered/10.0.0.1-1"}
+    assert discovery.problems() == []
+    await worker.exchange()
+    (row,) = await registry.replicas("m")
+    assert (row.id, row.address, row.source, row.version) == (
+        *("registered/10.0.0.1-1", "grpc://10.0.0.1:1"),
+        *("registered", "v1"),
+    )
+    assert row.drain is not None
+    await registry.resume("m", "registered", "a")
+    await registry.drain(None, "registered/10.0.0.1-1", 5.0, "a")
+    await worker.exchange()
+    assert fleet.drained.keys() == {"registered/10.0.0.1-1"}
+    await registry.resume(None, "registered/10.0.0.1-1", "a")
+    with pytest.raises(ReplicaNotFound):
+        await registry.drain(None, "registered/10.0.0.2-1", 5.0, "a")
+    with pytest.raises(ReplicaNotFound):
+        await registry.replicas("x")
+    await store.aclose()
 
 
-def test_an_outage_of_the_store_changes_nothing() -> None:
-    async def main() -> None:
-        config, fleet, store = config_of(REGISTERED), FakeFleet(), Store("redis://127.0.0.1:1/0", timeout=0.5)
+async def test_a_replica_that_joins_a_drained_pool_gets_no_request_in_between(store_url: str) -> None:
+    async with name_server() as server:
+        server.records = {("w.test", "A"): ["10.0.0.1"]}
+        store, fleet = Store(store_url, timeout=10.0), FakeFleet()
+        config = config_of(STATIC, resolver=f"127.0.0.1:{server.port}")
         discovery = Discovery(config, {"m": fleet}, {})
-        discovery.registered([HERE])
         worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+        discovery.changed = worker.apply_drains
+        await ReplicaRegistry(store, config).drain(None, "static", 5.0, "a")
         await worker.exchange()
-        assert fleet.specs.keys() == {"registered/10.0.0.1-1"}
-        # It comes back and has lost everything: who can be reached stays, who cannot is gone.
-        fleet.reachable = {"registered/10.0.0.1-1"}
-        discovery.registered([])
-        assert fleet.specs.keys() == {"registered/10.0.0.1-1"}
-        fleet.reachable = set()
-        discovery.registered([])
-        assert fleet.specs == {}
+        await discovery.start()
+        # Without a further look at the store.
+        assert fleet.drained.keys() == {"static/0", "static/10.0.0.1-7"}
+        await discovery.aclose()
         await store.aclose()
 
-    bounded(main)
+
+async def test_an_outage_of_the_store_changes_nothing() -> None:
+    config, fleet, store = config_of(REGISTERED), FakeFleet(), Store("redis://127.0.0.1:1/0", timeout=0.5)
+    discovery = Discovery(config, {"m": fleet}, {})
+    discovery.registered([HERE])
+    worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+    await worker.exchange()
+    assert fleet.specs.keys() == {"registered/10.0.0.1-1"}
+    # It comes back and has lost everything: who can be reached stays, who cannot is gone.
+    fleet.reachable = {"registered/10.0.0.1-1"}
+    discovery.registered([])
+    assert fleet.specs.keys() == {"registered/10.0.0.1-1"}
+    fleet.reachable = set()
+    discovery.registered([])
+    assert fleet.specs == {}
+    await store.aclose()
 
 
-def test_a_dns_server_that_is_away_does_not_keep_a_worker_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dns_server_that_is_away_does_not_keep_a_worker_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
     from gateway.fleets.discovery import dns_lookup
 
     monkeypatch.setattr(dns_lookup, "LOOKUP_SECONDS", 0.1)
 
-    async def main() -> None:
-        fleet = FakeFleet()
-        discovery = Discovery(config_of(STATIC, resolver="127.0.0.1:1"), {"m": fleet}, {})
-        await asyncio.wait_for(discovery.start(), 5)
-        assert fleet.specs.keys() == {"static/0"}
-        assert discovery.problems()
-        await discovery.aclose()
-
-    bounded(main)
+    fleet = FakeFleet()
+    discovery = Discovery(config_of(STATIC, resolver="127.0.0.1:1"), {"m": fleet}, {})
+    await asyncio.wait_for(discovery.start(), 5)
+    assert fleet.specs.keys() == {"static/0"}
+    assert discovery.problems()
+    await discovery.aclose()
 
 
-def test_what_dns_names_is_connected_to_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_dns_names_is_connected_to_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_source, "SHORTEST_SECONDS", 0.01)
 
-    async def main() -> None:
-        async with name_server() as server, serving(engine_of(), "127.0.0.1:0") as (_, first):
-            port = first.rpartition(":")[2]
-            async with serving(engine_of(), f"127.0.0.2:{port}"):
-                server.ttl = 0
-                server.records = {("w.test", "A"): ["127.0.0.1"]}
-                pool = {"name": "p", "shape": {"tp": 2}, "replicas": [f"grpc+dns://w.test:{port}"]}
-                config = config_of(pool, resolver=f"127.0.0.1:{server.port}", model=MODEL)
-                fleet = Fleet([], "test")
-                fleet.start()
-                discovery = Discovery(config, {MODEL: fleet}, {})
-                await discovery.start()
-                await fleet.wait_ready(1)
-                assert (await drained(fleet.open(f"p/127.0.0.1-{port}", submit_of(3))))[0][0]
-                server.records["w.test", "A"] = ["127.0.0.2"]
-                await until(lambda: [view.id for view in fleet.candidates()] == [f"p/127.0.0.2-{port}"])
-                assert (await drained(fleet.open(f"p/127.0.0.2-{port}", submit_of(3))))[0][0]
-                await until(lambda: len(fleet.statuses()) == 1)
-                await discovery.aclose()
-                await fleet.aclose()
-
-    bounded(main)
+    async with name_server() as server, serving(engine_of(), "127.0.0.1:0") as (_, first):
+        port = first.rpartition(":")[2]
+        async with serving(engine_of(), f"127.0.0.2:{port}"):
+            server.ttl = 0
+            server.records = {("w.test", "A"): ["127.0.0.1"]}
+            pool = {"name": "p", "shape": {"tp": 2}, "replicas": [f"grpc+dns://w.test:{port}"]}
+            config = config_of(pool, resolver=f"127.0.0.1:{server.port}", model=MODEL)
+            fleet = Fleet([], "test")
+            fleet.start()
+            discovery = Discovery(config, {MODEL: fleet}, {})
+            await discovery.start()
+            await fleet.wait_ready(1)
+            assert (await drained(fleet.open(f"p/127.0.0.1-{port}", submit_of(3))))[0][0]
+            server.records["w.test", "A"] = ["127.0.0.2"]
+            await until(lambda: [view.id for view in fleet.candidates()] == [f"p/127.0.0.2-{port}"])
+            assert (await drained(fleet.open(f"p/127.0.0.2-{port}", submit_of(3))))[0][0]
+            await until(lambda: len(fleet.statuses()) == 1)
+            await discovery.aclose()
+            await fleet.aclose()

@@ -1,7 +1,9 @@
 """The leases of a batch in the store: one holder at a time, nothing lost, and nothing counted twice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
@@ -18,8 +20,6 @@ from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited
 FILE = "file-" + "0" * 24
 _HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
 _HGET = Script("return redis.call('HGET', KEYS[1], ARGV[1])")
-
-Test = Callable[["World"], Awaitable[None]]
 
 
 class World:
@@ -57,24 +57,25 @@ class World:
         return found
 
 
+Running = Callable[..., AbstractAsyncContextManager[World]]
+
+
 @pytest.fixture
-def run(any_store_url: str) -> Callable[[Test], None]:
-    def run(test: Test) -> None:
-        async def main() -> None:
-            store = Store(any_store_url, timeout=10.0)
-            try:
-                await store.run(_HSET, [place("acme", "files")], [FILE, "{}"])
-                await test(World(store))
-            finally:
-                await store.aclose()
+def opened(any_store_url: str) -> Running:
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[World]:
+        store = Store(any_store_url, timeout=10.0)
+        try:
+            await store.run(_HSET, [place("acme", "files")], [FILE, "{}"])
+            yield World(store)
+        finally:
+            await store.aclose()
 
-        asyncio.run(main())
-
-    return run
+    return opened
 
 
-def test_from_its_creation_to_its_end(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_from_its_creation_to_its_end(opened: Running) -> None:
+    async with opened() as world:
         jobs = world.jobs
         job = await world.make()
         assert [name for name, _ in await jobs.active()] == [job]
@@ -103,13 +104,11 @@ def test_from_its_creation_to_its_end(run: Callable[[Test], None]) -> None:
         assert await world.uses() == b"0"
         assert await jobs.claim(job, "me") is None
 
-    run(test)
 
-
-def test_what_is_handed_in_by_who_lost_it_does_not_count(
-    run: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+async def test_what_is_handed_in_by_who_lost_it_does_not_count(
+    opened: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(world: World) -> None:
+    async with opened() as world:
         jobs, job = world.jobs, await world.begun(1)
         monkeypatch.setattr(jobs_module, "LEASE_SECONDS", 0.001)
         lost = await world.claimed(job, "dead")
@@ -124,11 +123,9 @@ def test_what_is_handed_in_by_who_lost_it_does_not_count(
         assert await jobs.parts(job) == ["part"]
         assert await world.field(job, "completed") == "64"
 
-    run(test)
 
-
-def test_a_part_counts_once_however_often_it_is_handed_in(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_a_part_counts_once_however_often_it_is_handed_in(opened: Running) -> None:
+    async with opened() as world:
         jobs, job = world.jobs, await world.begun(1)
         claim = await world.claimed(job)
         for _ in range(2):
@@ -144,11 +141,9 @@ def test_a_part_counts_once_however_often_it_is_handed_in(run: Callable[[Test], 
         assert await world.field(job, "completed") == "64"
         assert await jobs.done(job) == {0: "*"}
 
-    run(test)
 
-
-def test_a_file_that_is_not_good(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_a_file_that_is_not_good(opened: Running) -> None:
+    async with opened() as world:
         job = await world.make()
         check = await world.claimed(job)
         assert await world.jobs.failed(check, [LineProblem("empty_file", "It is empty.")], FILE)
@@ -161,11 +156,9 @@ def test_a_file_that_is_not_good(run: Callable[[Test], None]) -> None:
         assert await world.jobs.claim(job, "me") is None
         assert await world.jobs.active() == []
 
-    run(test)
 
-
-def test_cancelling_waits_for_what_runs_and_begins_nothing_more(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_cancelling_waits_for_what_runs_and_begins_nothing_more(opened: Running) -> None:
+    async with opened() as world:
         jobs, job = world.jobs, await world.begun(3)
         running = await world.claimed(job)
         for _ in range(2):
@@ -180,11 +173,9 @@ def test_cancelling_waits_for_what_runs_and_begins_nothing_more(run: Callable[[T
         with pytest.raises(InvalidRequest, match="status 'cancelled'"):
             await jobs.cancel("acme", job.id)
 
-    run(test)
 
-
-def test_cancelling_before_it_was_checked(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_cancelling_before_it_was_checked(opened: Running) -> None:
+    async with opened() as world:
         jobs, job = world.jobs, await world.make()
         check = await world.claimed(job)
         await jobs.cancel("acme", job.id)
@@ -194,11 +185,9 @@ def test_cancelling_before_it_was_checked(run: Callable[[Test], None]) -> None:
         assert await jobs.finish(finish, FILE, "", "", 0)
         assert (await jobs.get("acme", job.id)).status == "cancelled"
 
-    run(test)
 
-
-def test_a_day_later(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_a_day_later(opened: Running) -> None:
+    async with opened() as world:
         jobs, job = world.jobs, await world.begun(2)
         running = await world.claimed(job)
         await world.set_field(job, "expires_at", "1.0")
@@ -212,11 +201,9 @@ def test_a_day_later(run: Callable[[Test], None]) -> None:
         assert (shown["status"], shown["request_counts"]["failed"]) == ("expired", 128)
         assert shown["expired_at"] is not None
 
-    run(test)
 
-
-def test_one_batch_for_each_idempotency_key(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_one_batch_for_each_idempotency_key(opened: Running) -> None:
+    async with opened() as world:
         first = await world.make("key")
         assert await world.make("key") == first
         assert await world.make("other") != first
@@ -225,11 +212,9 @@ def test_one_batch_for_each_idempotency_key(run: Callable[[Test], None]) -> None
         assert raised.value.param == "Idempotency-Key"
         assert len(await world.jobs.active()) == 2
 
-    run(test)
 
-
-def test_what_cannot_be_made(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_what_cannot_be_made(opened: Running) -> None:
+    async with opened() as world:
         with pytest.raises(FileMissing):
             await world.jobs.create("other", BatchRequest(FILE, "/v1/chat/completions", "key_1"), None)
         for _ in range(3):
@@ -238,11 +223,9 @@ def test_what_cannot_be_made(run: Callable[[Test], None]) -> None:
             await world.make()
         assert len(await world.jobs.active()) == 3
 
-    run(test)
 
-
-def test_pages_and_what_is_not_there(run: Callable[[Test], None]) -> None:
-    async def test(world: World) -> None:
+async def test_pages_and_what_is_not_there(opened: Running) -> None:
+    async with opened() as world:
         made = [await world.make() for _ in range(3)]
         batches, more = await world.jobs.page("acme", Page(limit=2))
         assert ([batch.id for batch in batches], more) == ([made[2].id, made[1].id], True)
@@ -255,11 +238,9 @@ def test_pages_and_what_is_not_there(run: Callable[[Test], None]) -> None:
             with pytest.raises(BatchMissing):
                 await world.jobs.cancel(tenant, batch_id)
 
-    run(test)
 
-
-def test_old_batches_are_forgotten(run: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(world: World) -> None:
+async def test_old_batches_are_forgotten(opened: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as world:
         job = await world.begun(1)
         await world.jobs.forget("acme")
         assert (await world.jobs.get("acme", job.id)).status == "in_progress"
@@ -270,5 +251,3 @@ def test_old_batches_are_forgotten(run: Callable[[Test], None], monkeypatch: pyt
         # What is left of it in the list of those that have not ended goes with the next look.
         assert await world.jobs.claim(job, "me") is None
         assert await world.jobs.active() == []
-
-    run(test)

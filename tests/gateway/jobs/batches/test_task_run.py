@@ -52,8 +52,9 @@ class World:
 
 
 @given(st.lists(st.sampled_from(FATES), max_size=12), st.lists(st.integers(1, 5), min_size=1, max_size=6))
-def test_each_result_counts_once(fates: list[str], groups: list[int]) -> None:
-    async def main() -> None:
+async def test_each_result_counts_once(fates: list[str], groups: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_run, "AGAIN_SECONDS", 0.0)
         world = World(list(fates))
         total = sum(groups)
         run = TaskRun(CLAIM, request_lines(total), world, world)  # type: ignore[arg-type]
@@ -77,10 +78,6 @@ def test_each_result_counts_once(fates: list[str], groups: list[int]) -> None:
         ]
         assert sorted(json.loads(line)["custom_id"] for line in lines) == sorted(f"line-{n}" for n in range(total))
         assert (world.completed, world.done) == (total, WHOLE)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_run, "AGAIN_SECONDS", 0.0)
-        asyncio.run(main())
 
 
 def test_what_others_have_done_is_not_begun_again() -> None:

@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,6 @@ from protos.errors import (
     ResponseNotFound,
     StoreUnavailable,
 )
-from tests.harness import bounded
 
 KEYS = Script("return redis.call('KEYS', ARGV[1])")
 PTTL = Script("return redis.call('PTTL', KEYS[1])")
@@ -75,14 +74,6 @@ async def opened(url: str, **bounds: Any) -> AsyncIterator[Both]:
         await store.aclose()
 
 
-def stored(url: str, body: Callable[[Both], Awaitable[None]], **bounds: Any) -> None:
-    async def main() -> None:
-        async with opened(url, **bounds) as both:
-            await body(both)
-
-    bounded(main)
-
-
 async def read(found: Followed) -> list[bytes]:
     return [await unpack(part) for part in found.parts]
 
@@ -91,8 +82,8 @@ def item(name: str, text: bytes = b"{}") -> NewItem:
     return NewItem(name, text)
 
 
-def test_a_response_is_kept_in_one_trip_and_read_in_one(any_store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_response_is_kept_in_one_trip_and_read_in_one(any_store_url: str) -> None:
+    async with opened(any_store_url) as both:
         await both.put("a", given=b'[{"x":1}]')
         await both.put("b", "a", given=secrets.token_hex(5000).encode())
         assert both.storage.trips == 2
@@ -110,11 +101,9 @@ def test_a_response_is_kept_in_one_trip_and_read_in_one(any_store_url: str) -> N
         assert (first.id, first.input, first.response) == ("a", b'[{"x":1}]', b'{"name":"a"}')
         assert (second.id, len(second.input), second.before) == ("b", 10_000, ())
 
-    stored(any_store_url, body)
 
-
-def test_other_tenants_responses_are_not_there(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_other_tenants_responses_are_not_there(store_url: str) -> None:
+    async with opened(store_url) as both:
         await both.put("a")
         responses = both.responses
         with pytest.raises(ResponseNotFound):
@@ -145,11 +134,9 @@ def test_other_tenants_responses_are_not_there(store_url: str) -> None:
             with pytest.raises(ConversationNotFound):
                 await call
 
-    stored(store_url, body)
 
-
-def test_what_is_deleted_breaks_the_chain_and_leaves_nothing(any_store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_what_is_deleted_breaks_the_chain_and_leaves_nothing(any_store_url: str) -> None:
+    async with opened(any_store_url) as both:
         await both.put("a")
         await both.put("b", "a")
         await both.responses.delete("acme", "a")
@@ -160,11 +147,9 @@ def test_what_is_deleted_breaks_the_chain_and_leaves_nothing(any_store_url: str)
         await both.responses.delete("acme", "b")
         assert await both.keys() == [":sizes"]
 
-    stored(any_store_url, body)
 
-
-def test_a_chain_has_bounds(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_chain_has_bounds(store_url: str) -> None:
+    async with opened(store_url, max_turns=2, max_context_bytes=4096) as both:
         await both.put("a")
         for name, previous in (("b", "a"), ("c", "b")):
             await both.put(name, previous)
@@ -179,11 +164,9 @@ def test_a_chain_has_bounds(store_url: str) -> None:
         with pytest.raises(InvalidRequest):
             await both.responses.chain("acme", "e")
 
-    stored(store_url, body, max_turns=2, max_context_bytes=4096)
 
-
-def test_use_prolongs_life(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_use_prolongs_life(store_url: str) -> None:
+    async with opened(store_url, ttl_seconds=60.0) as both:
         store = both.storage.store
         await both.put("a")
         await both.put("b", "a")
@@ -199,11 +182,9 @@ def test_use_prolongs_life(store_url: str) -> None:
         for key in used:
             assert int(str(await store.run(PTTL, [key], []))) > 59_000
 
-    stored(store_url, body, ttl_seconds=60.0)
 
-
-def test_a_tenant_has_a_bound_and_the_oldest_go(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_tenant_has_a_bound_and_the_oldest_go(store_url: str) -> None:
+    async with opened(store_url, max_tenant_bytes=1 << 20) as both:
         text = secrets.token_bytes(100_000).hex().encode()
         for number in range(30):
             await both.put(f"r{number}", given=text)
@@ -216,22 +197,18 @@ def test_a_tenant_has_a_bound_and_the_oldest_go(store_url: str) -> None:
         assert left[1:] == list(range(left[1], 30))
         assert 8 <= len(left) <= 11
 
-    stored(store_url, body, max_tenant_bytes=1 << 20)
 
-
-def test_many_small_ones_are_bounded_too(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_many_small_ones_are_bounded_too(store_url: str) -> None:
+    async with opened(store_url, max_tenant_bytes=4096) as both:
         for number in range(20):
             await both.conversations.create("acme", Conversation(f"c{number}", 7), [])
         left = [key for key in await both.keys() if key.startswith(":c")]
         assert 0 < len(left) < 8
         assert ":c19" in left
 
-    stored(store_url, body, max_tenant_bytes=4096)
 
-
-def test_where_the_store_is_nearly_full_whoever_adds_gives_half(own_store: EmbeddedStore) -> None:
-    async def body(both: Both) -> None:
+async def test_where_the_store_is_nearly_full_whoever_adds_gives_half(own_store: EmbeddedStore) -> None:
+    async with opened(own_store.url) as both:
         for number in range(10):
             await both.put(f"r{number}")
         assert len([key for key in await both.keys() if key.startswith(":r")]) == 10
@@ -246,11 +223,9 @@ def test_where_the_store_is_nearly_full_whoever_adds_gives_half(own_store: Embed
             await both.put("more")
             assert len([key for key in await both.keys() if key.startswith((":r", ":n", ":m"))]) == len(left) + 1
 
-    stored(own_store.url, body)
 
-
-def test_a_background_response_goes_on_until_its_end(any_store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_background_response_goes_on_until_its_end(any_store_url: str) -> None:
+    async with opened(any_store_url) as both:
         responses = both.responses
         await responses.put("acme", "a", "queued", "", b"[]", b'{"queued":1}', lease=True)
         kept = await responses.get("acme", "a")
@@ -274,11 +249,9 @@ def test_a_background_response_goes_on_until_its_end(any_store_url: str) -> None
         assert await both.keys() == [":sizes"]
         assert await responses.progress("acme", "a", b"") == "gone"
 
-    stored(any_store_url, body)
 
-
-def test_a_cancelled_response_stays_so(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_cancelled_response_stays_so(store_url: str) -> None:
+    async with opened(store_url) as both:
         responses = both.responses
         await responses.put("acme", "a", "queued", "", b"[]", b"{}", lease=True)
         assert await responses.progress("acme", "a", b"events") is None
@@ -291,11 +264,10 @@ def test_a_cancelled_response_stays_so(store_url: str) -> None:
         kept = await responses.get("acme", "a")
         assert (kept.status, kept.goes_on, kept.response) == ("cancelled", False, b'{"cancelled":1}')
 
-    stored(store_url, body)
 
-
-def test_what_no_worker_is_at_has_failed_for_good(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(both: Both) -> None:
+async def test_what_no_worker_is_at_has_failed_for_good(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "LEASE_SECONDS", 0.02)
+    async with opened(store_url) as both:
         responses = both.responses
         await responses.put("acme", "a", "queued", "", b"[]", b"{}", lease=True)
         await asyncio.sleep(0.03)
@@ -305,12 +277,9 @@ def test_what_no_worker_is_at_has_failed_for_good(store_url: str, monkeypatch: p
         assert not await responses.finish("acme", "a", "completed", b"{}", b"", None)
         assert (await responses.follow("acme", "a", 0)).abandoned
 
-    monkeypatch.setattr(store_module, "LEASE_SECONDS", 0.02)
-    stored(store_url, body)
 
-
-def test_events_have_a_bound_and_the_last_ones_are_always_there(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_events_have_a_bound_and_the_last_ones_are_always_there(store_url: str) -> None:
+    async with opened(store_url, max_bytes=4096) as both:
         responses = both.responses
         await responses.put("acme", "a", "queued", "", b"[]", b"{}", lease=True)
         assert await responses.progress("acme", "a", b"first") is None
@@ -320,11 +289,9 @@ def test_events_have_a_bound_and_the_last_ones_are_always_there(store_url: str) 
         assert await responses.finish("acme", "a", "completed", b"{}", b"last", None)
         assert await read(await responses.follow("acme", "a", 0)) == [b"first", b"last"]
 
-    stored(store_url, body, max_bytes=4096)
 
-
-def test_a_response_adds_to_its_conversation_in_the_same_trip(any_store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_response_adds_to_its_conversation_in_the_same_trip(any_store_url: str) -> None:
+    async with opened(any_store_url) as both:
         conversations = both.conversations
         await conversations.create("acme", Conversation("c", 7, {"a": "b"}), [item("i1", b"1")])
         both.storage.trips = 0
@@ -345,11 +312,9 @@ def test_a_response_adds_to_its_conversation_in_the_same_trip(any_store_url: str
         with pytest.raises(PreviousResponseNotFound):
             await both.responses.chain("acme", "b")
 
-    stored(any_store_url, body)
 
-
-def test_items_of_a_conversation_in_pages(any_store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_items_of_a_conversation_in_pages(any_store_url: str) -> None:
+    async with opened(any_store_url) as both:
         conversations = both.conversations
         await conversations.create("acme", Conversation("c", 7), [])
         await conversations.add("acme", "c", [item(f"i{n}", b"%d" % n) for n in range(5)])
@@ -372,11 +337,9 @@ def test_items_of_a_conversation_in_pages(any_store_url: str) -> None:
         await conversations.delete("acme", "c")
         assert await both.keys() == [":sizes"]
 
-    stored(any_store_url, body)
 
-
-def test_a_conversation_has_bounds(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_conversation_has_bounds(store_url: str) -> None:
+    async with opened(store_url, max_items=20, max_context_bytes=4096) as both:
         conversations = both.conversations
         await conversations.create("acme", Conversation("c", 7), [item(f"i{n}") for n in range(19)])
         with pytest.raises(InvalidRequest, match="20 items"):
@@ -395,11 +358,9 @@ def test_a_conversation_has_bounds(store_url: str) -> None:
         with pytest.raises(InvalidRequest, match="4096 bytes"):
             await conversations.add("acme", "d", [item("l")])
 
-    stored(store_url, body, max_items=20, max_context_bytes=4096)
 
-
-def test_a_store_that_was_away_is_asked_before_work_is_done(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_a_store_that_was_away_is_asked_before_work_is_done(store_url: str) -> None:
+    async with opened(store_url) as both:
         responses, storage = both.responses, both.storage
         await responses.require()
         assert storage.trips == 0
@@ -414,11 +375,9 @@ def test_a_store_that_was_away_is_asked_before_work_is_done(store_url: str) -> N
         await responses.require()
         assert storage.trips == 0
 
-    stored(store_url, body)
 
-
-def test_what_cannot_be_read_is_the_stores_fault(store_url: str) -> None:
-    async def body(both: Both) -> None:
+async def test_what_cannot_be_read_is_the_stores_fault(store_url: str) -> None:
+    async with opened(store_url) as both:
         await both.put("a")
         spoil = Script("redis.call('HSET', KEYS[1], 'response', ARGV[1])")
         whole = await pack(b"x" * 5000)
@@ -426,5 +385,3 @@ def test_what_cannot_be_read_is_the_stores_fault(store_url: str) -> None:
             await both.storage.store.run(spoil, [f"{BASE}:a"], [text])
             with pytest.raises(StoreUnavailable):
                 await both.responses.get("acme", "a")
-
-    stored(store_url, body)

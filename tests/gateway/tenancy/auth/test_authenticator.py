@@ -13,18 +13,16 @@ from gateway.tenancy.auth.authenticator import FRESH_SECONDS, POLL_SECONDS, Auth
 from gateway.tenancy.auth.key_store import PREFIX, ApiKey, KeyRequest, KeyStore
 from gateway.tenancy.tenants.tenant_directory import Directory
 from protos.errors import AuthenticationFailed, StoreUnavailable
-from tests.authentication import LOOKS_RIGHT, Bench, Watched, bearer, config_of, refusal, run
-from tests.harness import until
+from tests.authentication import LOOKS_RIGHT, Watched, bearer, bench, config_of, refusal
+from tests.loops import until
 
 
-def test_a_good_key_in_every_legal_spelling(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_good_key_in_every_legal_spelling(store_url: str) -> None:
+    async with bench(store_url) as b:
         key, header = await b.make(models=("m",))
         secret = header.removeprefix(b"Bearer ")
         for spelling in (header, b"bearer " + secret, b"BEARER   " + secret + b" "):
             assert (await b.auth.authenticate(spelling)).key == key
-
-    run(store_url, use)
 
 
 @pytest.mark.parametrize(
@@ -48,40 +46,35 @@ def test_a_good_key_in_every_legal_spelling(store_url: str) -> None:
         (bearer(PREFIX + "A" * 44), "Incorrect API key provided"),
     ],
 )
-def test_what_cannot_be_a_key_is_401_without_asking_the_store(tmp_path: Path, header: bytes | None, says: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_what_cannot_be_a_key_is_401_without_asking_the_store(
+    tmp_path: Path, header: bytes | None, says: str
+) -> None:
+    async with bench(f"unix://{tmp_path}/there-is-none.sock") as b:
         assert says in await refusal(b.auth, header)
         assert b.watched.reads == 0
 
-    run(f"unix://{tmp_path}/there-is-none.sock", use)
-
 
 @given(token=st.binary(min_size=1, max_size=80).filter(lambda token: b" " not in token))
-def test_no_refusal_echoes_more_than_the_ends_of_a_key(token: bytes) -> None:
-    async def main() -> None:
-        store = Watched(Store("unix:///none"))
-        auth = Authenticator(KeyStore(store), Directory(store, config_of()))
-        with pytest.raises((AuthenticationFailed, StoreUnavailable)) as caught:
-            await auth.authenticate(b"Bearer " + token)
-        shown = caught.value.message.partition("provided: ")[2]
-        assert len(shown) <= len("12345678********1234.")
-        assert not any(token[i : i + 9].decode("ascii", "replace") in shown for i in range(max(0, len(token) - 8)))
-
-    asyncio.run(main())
+async def test_no_refusal_echoes_more_than_the_ends_of_a_key(token: bytes) -> None:
+    store = Watched(Store("unix:///none"))
+    auth = Authenticator(KeyStore(store), Directory(store, config_of()))
+    with pytest.raises((AuthenticationFailed, StoreUnavailable)) as caught:
+        await auth.authenticate(b"Bearer " + token)
+    shown = caught.value.message.partition("provided: ")[2]
+    assert len(shown) <= len("12345678********1234.")
+    assert not any(token[i : i + 9].decode("ascii", "replace") in shown for i in range(max(0, len(token) - 8)))
 
 
-def test_unknown_and_revoked_keys_are_401(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_unknown_and_revoked_keys_are_401(store_url: str) -> None:
+    async with bench(store_url) as b:
         assert await refusal(b.auth, bearer(LOOKS_RIGHT)) == "Incorrect API key provided: sk-penst********AAAA."
         key, header = await b.make()
         await b.keys.revoke(key.key_id, actor="t")
         assert await refusal(b.auth, header) == "This API key has been revoked."
 
-    run(store_url, use)
 
-
-def test_answers_are_remembered_good_and_bad(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_answers_are_remembered_good_and_bad(store_url: str) -> None:
+    async with bench(store_url) as b:
         _, header = await b.make()
         assert [await b.reads_of(header) for _ in range(2)] == [1, 1]  # nothing is fresh before a poll
         await b.auth.poll()
@@ -89,11 +82,9 @@ def test_answers_are_remembered_good_and_bad(store_url: str) -> None:
         assert [await b.reads_of(header) for _ in range(3)] == [0, 0, 0]
         assert [await b.reads_of(bearer(LOOKS_RIGHT)) for _ in range(3)] == [1, 0, 0]
 
-    run(store_url, use)
 
-
-def test_both_memories_are_bounded_and_forget_the_oldest_use(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_both_memories_are_bounded_and_forget_the_oldest_use(store_url: str) -> None:
+    async with bench(store_url, cache_size=2) as b:
         good = [(await b.make(f"k{number}"))[1] for number in range(3)]
         bad = [bearer(PREFIX + letter * 43) for letter in "abc"]
         await b.auth.poll()
@@ -103,11 +94,9 @@ def test_both_memories_are_bounded_and_forget_the_oldest_use(store_url: str) -> 
         # A flood of bad keys does not push out good ones.
         assert await b.reads_of(good[1]) == 0
 
-    run(store_url, use, cache_size=2)
 
-
-def test_a_revocation_counts_after_the_next_poll(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_revocation_counts_after_the_next_poll(store_url: str) -> None:
+    async with bench(store_url) as b:
         key, header = await b.make()
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -115,11 +104,10 @@ def test_a_revocation_counts_after_the_next_poll(store_url: str) -> None:
         await b.auth.poll()
         assert await refusal(b.auth, header) == "This API key has been revoked."
 
-    run(store_url, use)
 
-
-def test_a_revocation_counts_within_a_second_even_without_polls(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_revocation_counts_within_a_second_even_without_polls(store_url: str) -> None:
+    assert POLL_SECONDS < FRESH_SECONDS < 1.0
+    async with bench(store_url) as b:
         key, header = await b.make()
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -129,12 +117,9 @@ def test_a_revocation_counts_within_a_second_even_without_polls(store_url: str) 
         b.now += 0.001
         assert await refusal(b.auth, header) == "This API key has been revoked."
 
-    assert POLL_SECONDS < FRESH_SECONDS < 1.0
-    run(store_url, use)
 
-
-def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url: str) -> None:
+    async with bench(store_url) as b:
         key, header = await b.make()
         await b.auth.poll()
         b.watched.gate.clear()
@@ -151,11 +136,9 @@ def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url
         await refusal(b.auth, header)
         assert b.watched.reads == 2
 
-    run(store_url, use)
 
-
-def test_one_lookup_serves_all_who_ask_at_once_and_survives_one_that_leaves(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_one_lookup_serves_all_who_ask_at_once_and_survives_one_that_leaves(store_url: str) -> None:
+    async with bench(store_url) as b:
         key, header = await b.make()
         b.watched.gate.clear()
         callers = [asyncio.create_task(b.auth.authenticate(header)) for _ in range(50)]
@@ -167,11 +150,9 @@ def test_one_lookup_serves_all_who_ask_at_once_and_survives_one_that_leaves(stor
         assert callers[0].cancelled()
         assert b.watched.reads == 1
 
-    run(store_url, use)
 
-
-def test_closing_ends_lookups_under_way(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_closing_ends_lookups_under_way(store_url: str) -> None:
+    async with bench(store_url) as b:
         b.watched.gate.clear()
         caller = asyncio.create_task(b.auth.authenticate(bearer(LOOKS_RIGHT)))
         await asyncio.sleep(0.02)
@@ -179,14 +160,12 @@ def test_closing_ends_lookups_under_way(store_url: str) -> None:
         await asyncio.wait([caller])
         assert caller.cancelled()
 
-    run(store_url, use)
 
-
-def test_an_outage_is_503_for_every_key_and_never_401(state_dir: Path) -> None:
+async def test_an_outage_is_503_for_every_key_and_never_401(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
 
-    async def use(b: Bench) -> None:
+    async with bench(server.url) as b:
         key, header = await b.make()
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -202,12 +181,10 @@ def test_an_outage_is_503_for_every_key_and_never_401(state_dir: Path) -> None:
                 await b.auth.authenticate(either)
         server.start()
         assert (await b.auth.authenticate(header)).key == key
-
-    run(server.url, use)
     server.stop()
 
 
-def test_the_poll_loop_lives_through_an_outage(state_dir: Path) -> None:
+async def test_the_poll_loop_lives_through_an_outage(state_dir: Path) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
     assert server.pid is not None
@@ -219,35 +196,32 @@ def test_the_poll_loop_lives_through_an_outage(state_dir: Path) -> None:
         except StoreUnavailable:
             return None
 
-    async def main() -> None:
-        store, now = Store(server.url, timeout=10.0), 100.0
-        watched = Watched(store)
-        auth = Authenticator(KeyStore(watched), Directory(watched, config_of()), clock=lambda: now)
-        loop = asyncio.create_task(auth.run())
-        key, secret = await KeyStore(store).create(KeyRequest(name="k"))
-        header = bearer(secret)
-        try:
-            await until(lambda: auth._fresh_until > now)
-            assert await served(auth, header) == key
-            store._timeout = 0.2
-            os.kill(pid, signal.SIGSTOP)
-            await until(lambda: auth._outage)
-            now += FRESH_SECONDS
-            assert await served(auth, header) is None
-            store._timeout = 10.0
-            os.kill(pid, signal.SIGCONT)
-            await until(lambda: auth._fresh_until > now)
-            before = watched.reads
-            assert await served(auth, header) == key
-            assert await served(auth, header) == key
-            assert watched.reads - before <= 1
-            assert not loop.done()
-        finally:
-            os.kill(pid, signal.SIGCONT)
-            loop.cancel()
-            await asyncio.wait([loop])
-            await auth.aclose()
-            await store.aclose()
-
-    asyncio.run(main())
+    store, now = Store(server.url, timeout=10.0), 100.0
+    watched = Watched(store)
+    auth = Authenticator(KeyStore(watched), Directory(watched, config_of()), clock=lambda: now)
+    loop = asyncio.create_task(auth.run())
+    key, secret = await KeyStore(store).create(KeyRequest(name="k"))
+    header = bearer(secret)
+    try:
+        await until(lambda: auth._fresh_until > now)
+        assert await served(auth, header) == key
+        store._timeout = 0.2
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: auth._outage)
+        now += FRESH_SECONDS
+        assert await served(auth, header) is None
+        store._timeout = 10.0
+        os.kill(pid, signal.SIGCONT)
+        await until(lambda: auth._fresh_until > now)
+        before = watched.reads
+        assert await served(auth, header) == key
+        assert await served(auth, header) == key
+        assert watched.reads - before <= 1
+        assert not loop.done()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        loop.cancel()
+        await asyncio.wait([loop])
+        await auth.aclose()
+        await store.aclose()
     server.stop()

@@ -14,17 +14,17 @@ from gateway.store.lua_script import Script
 from gateway.tenancy.auth.authenticator import FRESH_SECONDS, OUTAGE_SECONDS, POLL_SECONDS
 from gateway.tenancy.auth.key_records import KeyChange
 from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
-from tests.authentication import LOOKS_RIGHT, Bench, bearer, config_of, refusal, run
-from tests.harness import until
+from tests.authentication import LOOKS_RIGHT, bearer, bench, config_of, refusal
+from tests.loops import until
 
 PUT = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
 TENANTS = "penstock:{keys}:tenants"
 
 
-def test_a_caller_is_a_key_its_tenant_and_the_tenants_tier(store_url: str) -> None:
+async def test_a_caller_is_a_key_its_tenant_and_the_tenants_tier(store_url: str) -> None:
     tenants = [{"name": "filed", "tier": "gold", "limits": {"rpm": 5}}]
 
-    async def use(b: Bench) -> None:
+    async with bench(store_url, config=config_of(tenants=tenants)) as b:
         await b.registry.create_tenant(Tenant(name="acme", tier="silver"), "t")
         for tenant, tier, rank in (("filed", "gold", 0), ("acme", "silver", 1), ("default", "bronze", 2)):
             key, header = await b.make(tenant, tenant=tenant)
@@ -32,11 +32,9 @@ def test_a_caller_is_a_key_its_tenant_and_the_tenants_tier(store_url: str) -> No
             assert (caller.key, caller.tenant.name, caller.tier.name, caller.rank) == (key, tenant, tier, rank)
         assert (await b.auth.authenticate((await b.make("x", tenant="filed"))[1])).tenant.limits.rpm == 5
 
-    run(store_url, use, config=config_of(tenants=tenants))
 
-
-def test_two_workers_see_every_change_at_their_next_poll(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_two_workers_see_every_change_at_their_next_poll(store_url: str) -> None:
+    async with bench(store_url) as b:
         await b.registry.create_tenant(Tenant(name="acme"), "t")
         workers = [b.auth, b.another()]
         revoked, revoked_header = await b.make("revoked", tenant="acme")
@@ -78,33 +76,27 @@ def test_two_workers_see_every_change_at_their_next_poll(store_url: str) -> None
         for worker in workers:
             assert (await worker.authenticate(kept_header)).tenant == Tenant(name="acme")
 
-    run(store_url, use)
 
-
-def test_a_poll_without_a_change_is_one_round_trip(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_poll_without_a_change_is_one_round_trip(store_url: str) -> None:
+    async with bench(store_url) as b:
         await b.auth.poll()
         before = b.watched.calls
         for _ in range(5):
             await b.auth.poll()
         assert b.watched.calls - before == 5
 
-    run(store_url, use)
 
-
-def test_a_lookup_that_is_ahead_of_the_poll_knows_the_newest_tenants(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_lookup_that_is_ahead_of_the_poll_knows_the_newest_tenants(store_url: str) -> None:
+    async with bench(store_url) as b:
         await b.auth.poll()
         await b.registry.create_tenant(Tenant(name="new"), "t")
         key, header = await b.make(tenant="new")
         assert (await b.auth.authenticate(header)).key == key
         assert await b.reads_of(header) == 0
 
-    run(store_url, use)
 
-
-def test_an_expired_key_is_refused_by_the_stores_clock_and_not_the_workers(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_an_expired_key_is_refused_by_the_stores_clock_and_not_the_workers(store_url: str) -> None:
+    async with bench(store_url) as b:
         ahead = 86_400.0
         now = (await b.keys.version())[1]
         b.watched.ahead = ahead
@@ -123,11 +115,9 @@ def test_an_expired_key_is_refused_by_the_stores_clock_and_not_the_workers(store
         assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
         assert caught.value.message == "This API key has expired."
 
-    run(store_url, use)
 
-
-def test_a_key_that_expired_long_ago_is_refused_at_its_first_use(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_key_that_expired_long_ago_is_refused_at_its_first_use(store_url: str) -> None:
+    async with bench(store_url) as b:
         _, header = await b.make(expires_at=1.0)
         for _ in range(2):
             assert await refusal(b.auth, header) == "This API key has expired."
@@ -136,11 +126,9 @@ def test_a_key_that_expired_long_ago_is_refused_at_its_first_use(store_url: str)
         await b.auth.poll()
         assert (await b.auth.authenticate(header)).key.expires_at is None
 
-    run(store_url, use)
 
-
-def test_during_a_rotation_both_keys_work_until_the_grace_is_over(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_during_a_rotation_both_keys_work_until_the_grace_is_over(store_url: str) -> None:
+    async with bench(store_url) as b:
         old, old_header = await b.make()
         new, secret = await b.registry.rotate_key(old.key_id, 3600.0, "t")
         await b.auth.poll()
@@ -151,26 +139,26 @@ def test_during_a_rotation_both_keys_work_until_the_grace_is_over(store_url: str
         assert await refusal(b.auth, old_header) == "This API key has expired."
         assert (await b.auth.authenticate(bearer(secret))).key == new
 
-    run(store_url, use)
 
-
-def test_a_rotation_without_grace_ends_the_old_key_at_once(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_rotation_without_grace_ends_the_old_key_at_once(store_url: str) -> None:
+    async with bench(store_url) as b:
         old, header = await b.make()
         await b.registry.rotate_key(old.key_id, 0.0, "t")
         assert await refusal(b.auth, header) == "This API key has expired."
-
-    run(store_url, use)
 
 
 OPEN = [{"name": "open", "on_store_failure": "fail_open"}, {"name": "closed", "on_store_failure": "fail_closed"}]
 
 
-def test_through_an_outage_only_keys_of_open_tenants_go_on(state_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_through_an_outage_only_keys_of_open_tenants_go_on(
+    state_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = EmbeddedStore(state_dir)
     server.start()
 
-    async def use(b: Bench) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async with bench(server.url, config=config_of(tenants=OPEN)) as b:
         now = (await b.keys.version())[1]
         known, known_header = await b.make("known", tenant="open")
         _, ending_header = await b.make("ending", tenant="open", expires_at=now + 60)
@@ -204,9 +192,6 @@ def test_through_an_outage_only_keys_of_open_tenants_go_on(state_dir: Path, capl
         server.start()
         await b.auth.poll()
         assert (await b.auth.authenticate(closed_header)).key.name == "closed"
-
-    caplog.set_level(logging.WARNING)
-    run(server.url, use, config=config_of(tenants=OPEN))
     server.stop()
     said = [record.getMessage() for record in caplog.records]
     assert [text.partition(";")[0] for text in said] == [
@@ -215,8 +200,8 @@ def test_through_an_outage_only_keys_of_open_tenants_go_on(state_dir: Path, capl
     ]
 
 
-def test_a_change_during_an_outage_counts_when_it_is_over(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_change_during_an_outage_counts_when_it_is_over(store_url: str) -> None:
+    async with bench(store_url, config=config_of(tenants=OPEN)) as b:
         key, header = await b.make(tenant="open")
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -228,13 +213,11 @@ def test_a_change_during_an_outage_counts_when_it_is_over(store_url: str) -> Non
         await b.auth.poll()
         assert await refusal(b.auth, header) == "This API key has been revoked."
 
-    run(store_url, use, config=config_of(tenants=OPEN))
 
-
-def test_many_changes_do_not_make_an_outage_forget_a_key(store_url: str) -> None:
+async def test_many_changes_do_not_make_an_outage_forget_a_key(store_url: str) -> None:
     """Nor do lookups of unknown keys, each of which may be the first to see a change."""
 
-    async def use(b: Bench) -> None:
+    async with bench(store_url, config=config_of(tenants=OPEN)) as b:
         stays, header = await b.make("stays", tenant="open")
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -246,11 +229,9 @@ def test_many_changes_do_not_make_an_outage_forget_a_key(store_url: str) -> None
         b.now += FRESH_SECONDS
         assert (await b.auth.authenticate(header)).key == stays
 
-    run(store_url, use, config=config_of(tenants=OPEN))
 
-
-def test_a_change_does_not_make_an_outage_forget_the_other_keys(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_a_change_does_not_make_an_outage_forget_the_other_keys(store_url: str) -> None:
+    async with bench(store_url, config=config_of(tenants=OPEN)) as b:
         stays, header = await b.make("stays", tenant="open")
         goes, gone_header = await b.make("goes", tenant="open")
         _, closed_header = await b.make("closed", tenant="closed")
@@ -266,11 +247,9 @@ def test_a_change_does_not_make_an_outage_forget_the_other_keys(store_url: str) 
         with pytest.raises(StoreUnavailable):
             await b.auth.authenticate(gone_header)
 
-    run(store_url, use, config=config_of(tenants=OPEN))
 
-
-def test_tenants_that_cannot_be_read_leave_everything_as_it_was(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_tenants_that_cannot_be_read_leave_everything_as_it_was(store_url: str) -> None:
+    async with bench(store_url, config=config_of(tenants=OPEN)) as b:
         key, header = await b.make(tenant="open")
         await b.auth.poll()
         await b.auth.authenticate(header)
@@ -285,11 +264,11 @@ def test_tenants_that_cannot_be_read_leave_everything_as_it_was(store_url: str) 
         await b.auth.poll()
         assert await b.reads_of(header) == 0
 
-    run(store_url, use, config=config_of(tenants=OPEN))
 
-
-def test_one_unreadable_tenant_is_503_for_its_keys_alone(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def use(b: Bench) -> None:
+async def test_one_unreadable_tenant_is_503_for_its_keys_alone(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with bench(store_url) as b:
         await b.registry.create_tenant(Tenant(name="broken"), "t")
         _, broken = await b.make("a", tenant="broken")
         key, header = await b.make("b")
@@ -298,13 +277,11 @@ def test_one_unreadable_tenant_is_503_for_its_keys_alone(store_url: str, caplog:
         assert (await b.auth.authenticate(header)).key == key
         with pytest.raises(StoreUnavailable):
             await b.auth.authenticate(broken)
-
-    run(store_url, use)
     assert "the tenant broken cannot be read" in caplog.text
 
 
-def test_what_the_file_overrules_is_said_once(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def use(b: Bench) -> None:
+async def test_what_the_file_overrules_is_said_once(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with bench(store_url, config=config_of(tenants=[{"name": "acme", "tier": "gold"}])) as b:
         stored = '{"name": "acme", "tier": "bronze"}'
         await b.watched.store.run(PUT, [TENANTS], ["acme", stored, "other", '{"name": "other", "tier": "platinum"}'])
         await b.watched.store.run(PUT, [TENANTS], ["other", '{"name": "other", "tier": "platinum"}'])
@@ -315,38 +292,33 @@ def test_what_the_file_overrules_is_said_once(store_url: str, caplog: pytest.Log
         await b.auth.poll()
         caller = await b.auth.authenticate(other)
         assert (caller.tier.name, caller.rank) == ("bronze", 2)
-
-    run(store_url, use, config=config_of(tenants=[{"name": "acme", "tier": "gold"}]))
     assert [record.getMessage() for record in caplog.records] == [
         "the tenant acme is in the configuration file and in the store; the file's counts",
         "the tenant other has the tier platinum, which the configuration file does not; it gets the last one",
     ]
 
 
-def test_a_tenant_whose_safety_policy_is_gone_is_served_by_no_other_rules(
+async def test_a_tenant_whose_safety_policy_is_gone_is_served_by_no_other_rules(
     store_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def before(b: Bench) -> None:
+    headers: dict[str, bytes] = {}
+    async with bench(store_url, config=config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]})) as b:
         await b.registry.create_tenant(Tenant(name="acme", safety="strict"), "t")
         _, headers["acme"] = await b.make("a", tenant="acme")
         assert (await b.auth.authenticate(headers["acme"])).tenant.safety == "strict"
 
-    async def use(b: Bench) -> None:
+    async with bench(store_url) as b:
         for _ in range(2):
             with pytest.raises(FilterFailed):
                 await b.auth.authenticate(headers["acme"])
             await b.auth.poll()
-
-    headers: dict[str, bytes] = {}
-    run(store_url, before, config=config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]}))
-    run(store_url, use)
     assert [record.getMessage() for record in caplog.records] == [
         "the tenant acme has the safety policy strict, which the configuration file does not; its requests are refused",
     ]
 
 
-def test_lookups_and_polls_at_once_never_remember_what_was_true_before_a_change(store_url: str) -> None:
-    async def use(b: Bench) -> None:
+async def test_lookups_and_polls_at_once_never_remember_what_was_true_before_a_change(store_url: str) -> None:
+    async with bench(store_url) as b:
         made = [await b.make(f"k{number}") for number in range(8)]
         stop = asyncio.Event()
 
@@ -372,5 +344,3 @@ def test_lookups_and_polls_at_once_never_remember_what_was_true_before_a_change(
             assert await refusal(b.auth, header) == "This API key has been revoked."
         stop.set()
         await asyncio.gather(*tasks)
-
-    run(store_url, use)

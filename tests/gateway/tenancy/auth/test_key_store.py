@@ -3,7 +3,7 @@ import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
@@ -33,15 +33,13 @@ return found
 PUT = Script("return redis.call('SET', KEYS[1], ARGV[1])")
 
 
-def run(url: str, use: Callable[[KeyStore, Store], Awaitable[None]]) -> None:
-    async def main() -> None:
-        store = Store(url, timeout=10.0)
-        try:
-            await use(KeyStore(store), store)
-        finally:
-            await store.aclose()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def running(url: str) -> AsyncIterator[tuple[KeyStore, Store]]:
+    store = Store(url, timeout=10.0)
+    try:
+        yield KeyStore(store), store
+    finally:
+        await store.aclose()
 
 
 def named(name: str, **fields: object) -> KeyRequest:
@@ -52,8 +50,8 @@ async def find(keys: KeyStore, secret: str) -> ApiKey | None:
     return (await keys.find(digest_of(secret.encode()))).key
 
 
-def test_a_key_is_random_shown_once_and_stored_as_a_hash(any_store_url: str) -> None:
-    async def use(keys: KeyStore, store: Store) -> None:
+async def test_a_key_is_random_shown_once_and_stored_as_a_hash(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, store):
         asked = named("ci", tenant="acme", models=("mixtral-8x7b", "llama*"), metadata={"team": "x"}, expires_at=9e9)
         key, secret = await keys.create(asked)
         assert re.fullmatch(r"sk-penstock-[A-Za-z0-9_-]{43}", secret)
@@ -77,32 +75,26 @@ def test_a_key_is_random_shown_once_and_stored_as_a_hash(any_store_url: str) -> 
         assert secret.removeprefix("sk-penstock-").encode() not in stored
         assert hashlib.sha256(secret.encode()).hexdigest().encode() in stored
 
-    run(any_store_url, use)
 
-
-def test_secrets_and_ids_differ(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_secrets_and_ids_differ(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         made = await asyncio.gather(*(keys.create(named(f"k{number}")) for number in range(50)))
         assert len({secret for _, secret in made}) == 50
         assert len({key.key_id for key, _ in made}) == 50
         assert {key.key_id for key in await keys.list_keys()} == {key.key_id for key, _ in made}
 
-    run(any_store_url, use)
 
-
-def test_a_store_with_more_keys_than_one_reading_takes(any_store_url: str) -> None:
-    async def use(keys: KeyStore, store: Store) -> None:
+async def test_a_store_with_more_keys_than_one_reading_takes(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         for start in range(0, 1200, 100):
             await asyncio.gather(*(keys.create(named(f"k{start + number}")) for number in range(100)))
         found = await keys.list_keys()
         assert len({key.name for key in found}) == 1200
         assert [key.created_at for key in found] == sorted(key.created_at for key in found)
 
-    run(any_store_url, use)
 
-
-def test_one_name_of_a_tenant_has_one_active_key(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_one_name_of_a_tenant_has_one_active_key(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         first, _ = await keys.create(named("ci"))
         with pytest.raises(Conflict, match=f"name: {first.key_id}, an active key of the tenant 'default', has it"):
             await keys.create(named("ci"))
@@ -123,21 +115,17 @@ def test_one_name_of_a_tenant_has_one_active_key(any_store_url: str) -> None:
         await keys.edit(second.key_id, lambda key, _: msgspec.structs.replace(key, name="old"), actor="t")
         assert (await keys.edit(second.key_id, revived, actor="t")).active(time.time())
 
-    run(any_store_url, use)
 
-
-def test_of_many_who_want_a_name_at_once_one_gets_it(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_of_many_who_want_a_name_at_once_one_gets_it(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         made = await asyncio.gather(*(keys.create(named("ci")) for _ in range(20)), return_exceptions=True)
         assert sum(isinstance(one, tuple) for one in made) == 1
         assert sum(isinstance(one, Conflict) for one in made) == 19
         assert len(await keys.list_keys()) == 1
 
-    run(any_store_url, use)
 
-
-def test_a_name_moves_with_its_key(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_a_name_moves_with_its_key(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         first, _ = await keys.create(named("a"))
         second, _ = await keys.create(named("b"))
         with pytest.raises(Conflict, match="name: "):
@@ -150,11 +138,9 @@ def test_a_name_moves_with_its_key(any_store_url: str) -> None:
             ("c", first.key_id),
         ]
 
-    run(any_store_url, use)
 
-
-def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         old, old_secret = await keys.create(named("ci", models=("m",), metadata={"a": "b"}, endpoints=("chat",)))
         new, new_secret = await keys.rotate(old.key_id, 60.0, actor="t")
         assert new_secret != old_secret
@@ -176,21 +162,17 @@ def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(any_store_
             with pytest.raises(Conflict, match=r"has (expired|been revoked)"):
                 await keys.rotate(ended, 60.0, actor="t")
 
-    run(any_store_url, use)
 
-
-def test_a_rotation_never_prolongs_a_key(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_a_rotation_never_prolongs_a_key(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         ends = time.time() + 30.0
         old, _ = await keys.create(named("ci", expires_at=ends))
         new, _ = await keys.rotate(old.key_id, 60.0, actor="t")
         assert (await keys.get(old.key_id)).expires_at == new.expires_at == ends
 
-    run(any_store_url, use)
 
-
-def test_of_two_rotations_at_once_one_happens(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_of_two_rotations_at_once_one_happens(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         old, _ = await keys.create(named("ci"))
         done = await asyncio.gather(
             *(keys.rotate(old.key_id, 9.0, actor="t") for _ in range(8)), return_exceptions=True
@@ -198,11 +180,9 @@ def test_of_two_rotations_at_once_one_happens(any_store_url: str) -> None:
         assert sum(isinstance(one, tuple) for one in done) == 1
         assert len(await keys.list_keys()) == 2
 
-    run(any_store_url, use)
 
-
-def test_revoking_is_for_good_and_keeps_the_first_time(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_revoking_is_for_good_and_keeps_the_first_time(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         key, secret = await keys.create(named("k"))
         first = await keys.revoke(key.key_id, actor="t")
         assert first.revoked_at is not None
@@ -214,11 +194,9 @@ def test_revoking_is_for_good_and_keeps_the_first_time(any_store_url: str) -> No
         with pytest.raises(KeyNotFound, match="no key with the id 'key_none'"):
             await keys.revoke("key_none", actor="t")
 
-    run(any_store_url, use)
 
-
-def test_concurrent_changes_lose_none(any_store_url: str) -> None:
-    async def use(keys: KeyStore, store: Store) -> None:
+async def test_concurrent_changes_lose_none(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, store):
         key, _ = await keys.create(named("k"))
 
         def with_entry(number: int) -> Callable[[ApiKey, float], ApiKey]:
@@ -230,11 +208,9 @@ def test_concurrent_changes_lose_none(any_store_url: str) -> None:
         )
         assert set((await keys.get(key.key_id)).metadata) == {f"n{number}" for number in range(20)}
 
-    run(any_store_url, use)
 
-
-def test_a_change_that_loses_against_a_revocation_does_not_undo_it(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_a_change_that_loses_against_a_revocation_does_not_undo_it(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         for number in range(10):
             key, _ = await keys.create(named(f"k{number}"))
             with contextlib.suppress(Conflict):
@@ -245,11 +221,9 @@ def test_a_change_that_loses_against_a_revocation_does_not_undo_it(any_store_url
                 )
             assert (await keys.revoke(key.key_id, actor="t")).revoked
 
-    run(any_store_url, use)
 
-
-def test_every_change_changes_the_version(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_every_change_changes_the_version(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         versions = [await keys.version()]
         assert versions[0][0] == b""
         key, _ = await keys.create(named("a"))
@@ -265,11 +239,9 @@ def test_every_change_changes_the_version(any_store_url: str) -> None:
         assert times == sorted(times)
         assert abs(times[0] - time.time()) < 60
 
-    run(any_store_url, use)
 
-
-def test_the_quickstart_key_replaces_the_one_before(any_store_url: str) -> None:
-    async def use(keys: KeyStore, _store: Store) -> None:
+async def test_the_quickstart_key_replaces_the_one_before(any_store_url: str) -> None:
+    async with running(any_store_url) as (keys, _):
         other, _ = await keys.create(named("other"))
         old = await quickstart_key(keys)
         new = await quickstart_key(keys)
@@ -280,12 +252,10 @@ def test_the_quickstart_key_replaces_the_one_before(any_store_url: str) -> None:
         await asyncio.gather(*(quickstart_key(keys) for _ in range(5)))
         assert sorted(key.name for key in await keys.list_keys()) == ["other", "quickstart"]
 
-    run(any_store_url, use)
-
 
 @pytest.mark.parametrize("record", ["{", "{}", '{"id": "key_1", "name": 5, "created_at": 1}', "\xff"])
-def test_an_unreadable_record_is_the_stores_failure(any_store_url: str, record: str) -> None:
-    async def use(keys: KeyStore, store: Store) -> None:
+async def test_an_unreadable_record_is_the_stores_failure(any_store_url: str, record: str) -> None:
+    async with running(any_store_url) as (keys, store):
         _, secret = await keys.create(named("k"))
         digest = digest_of(secret.encode())
         await store.run(PUT, [f"penstock:{{keys}}:key:{digest.hex()}"], [record.encode("latin-1")])
@@ -293,5 +263,3 @@ def test_an_unreadable_record_is_the_stores_failure(any_store_url: str, record: 
             await keys.find(digest)
         with pytest.raises(StoreUnavailable):
             await keys.list_keys()
-
-    run(any_store_url, use)

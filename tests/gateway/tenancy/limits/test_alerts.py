@@ -14,7 +14,7 @@ import pytest
 
 from gateway.tenancy.limits import alerts as alerts_module
 from gateway.tenancy.limits.alerts import Alerts
-from tests.harness import bounded, until
+from tests.loops import until
 
 ALERT = ("key:k1", "2026-11", 75, 7_500_000_000, 10_000_000_000)
 TOLD = {
@@ -67,18 +67,14 @@ class Webhook:
             thread.join()
 
 
-def test_an_alert_arrives_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        with Webhook().serving() as hook:
-            alerts = Alerts(hook.url)
-            alerts.announce("acme", ALERT)
-            await until(lambda: not alerts._deliveries)
-            await alerts.aclose()
-            assert hook.bodies == [TOLD]
-            assert hook.types == ["application/json"]
-
-    with caplog.at_level(logging.WARNING):
-        bounded(main)
+async def test_an_alert_arrives_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), Webhook().serving() as hook:
+        alerts = Alerts(hook.url)
+        alerts.announce("acme", ALERT)
+        await until(lambda: not alerts._deliveries)
+        await alerts.aclose()
+        assert hook.bodies == [TOLD]
+        assert hook.types == ["application/json"]
     assert [record.getMessage() for record in caplog.records] == [
         "budget of tenant acme (key:k1): 75 % of $10 for 2026-11 is spent"
     ]
@@ -87,56 +83,44 @@ def test_an_alert_arrives_once(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     "answers", [(500, 503), (429,), (b"",), (b"nonsense\r\n\r\n",), (b"HTTP/1.1 abc\r\n\r\n", 404)]
 )
-def test_what_the_webhook_does_not_take_is_sent_again(answers: tuple[int | bytes, ...]) -> None:
-    async def main() -> None:
-        with Webhook(*answers).serving() as hook:
-            alerts = Alerts(hook.url, retries=(0.0, 0.0, 0.0))
-            alerts.announce("acme", ALERT)
-            await until(lambda: not alerts._deliveries)
-            assert hook.bodies == [TOLD] * (len(answers) + 1)
-
-    bounded(main)
+async def test_what_the_webhook_does_not_take_is_sent_again(answers: tuple[int | bytes, ...]) -> None:
+    with Webhook(*answers).serving() as hook:
+        alerts = Alerts(hook.url, retries=(0.0, 0.0, 0.0))
+        alerts.announce("acme", ALERT)
+        await until(lambda: not alerts._deliveries)
+        assert hook.bodies == [TOLD] * (len(answers) + 1)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://127.0.0.1:1/\x7f", "http://nowhere.invalid/"])
-def test_what_cannot_be_delivered_is_logged_and_given_up(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        alerts = Alerts(url, retries=(0.0,))
-        alerts.announce("acme", ALERT)
-        await until(lambda: not alerts._deliveries, seconds=15)
-
-    bounded(main)
+async def test_what_cannot_be_delivered_is_logged_and_given_up(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    alerts = Alerts(url, retries=(0.0,))
+    alerts.announce("acme", ALERT)
+    await until(lambda: not alerts._deliveries, seconds=15)
     assert caplog.records[-1].getMessage().startswith("the webhook does not take a budget alert: ")
     assert caplog.records[-1].levelno == logging.ERROR
 
 
-def test_without_a_webhook_there_is_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        alerts = Alerts(None)
-        alerts.announce("acme", ALERT)
-        await alerts.aclose()
-
-    bounded(main)
+async def test_without_a_webhook_there_is_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    alerts = Alerts(None)
+    alerts.announce("acme", ALERT)
+    await alerts.aclose()
     assert len(caplog.records) == 1
 
 
-def test_a_webhook_that_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_that_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other work in threads goes on beside it, such as tokenizing long prompts; and what waits is bounded."""
     monkeypatch.setattr(alerts_module, "WEBHOOK_SECONDS", 60.0)
 
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            alerts = Alerts(f"http://127.0.0.1:{silent.getsockname()[1]}/", retries=())
-            for _ in range(200):
-                alerts.announce("acme", ALERT)
-            await until(lambda: alerts._posts.locked())
-            assert len(alerts._deliveries) == alerts_module.MAX_DELIVERIES
-            assert await asyncio.to_thread(lambda: 7) == 7
-            # Before the webhook is given up, or this test would be out of time.
-            await alerts.aclose()
-            hung = [silent.accept()[0] for _ in range(alerts_module.MAX_POSTS)]
-        # The threads that wait for it end with it.
-        for connection in hung:
-            connection.close()
-
-    bounded(main)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        alerts = Alerts(f"http://127.0.0.1:{silent.getsockname()[1]}/", retries=())
+        for _ in range(200):
+            alerts.announce("acme", ALERT)
+        await until(lambda: alerts._posts.locked())
+        assert len(alerts._deliveries) == alerts_module.MAX_DELIVERIES
+        assert await asyncio.to_thread(lambda: 7) == 7
+        # Before the webhook is given up, or this test would be out of time.
+        await alerts.aclose()
+        hung = [silent.accept()[0] for _ in range(alerts_module.MAX_POSTS)]
+    # The threads that wait for it end with it.
+    for connection in hung:
+        connection.close()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from gateway.config.models.price import Price
 from gateway.tenancy.limits.usage_reading import DIMENSIONS, HOURS_KEPT, tenant_state, usage
 from tests.gateway.tenancy.limits.bench import SETTLE, USED, Bench, Held
-from tests.harness import bounded
 
 #: A thousandth of a dollar for an output token, and nothing else: a budget of a dollar has 1000 of them.
 PRICE = Price(output=1000.0)
@@ -171,7 +170,7 @@ def test_every_date_of_a_century(valkey_bench: Bench) -> None:
     any_moment()
 
 
-def test_use_by_hour_and_by_day_is_what_was_settled(bench: Bench) -> None:
+async def test_use_by_hour_and_by_day_is_what_was_settled(bench: Bench) -> None:
     at(bench, datetime(2026, 11, 20, 22, 15, tzinfo=UTC))
     sums: dict[tuple[Any, ...], list[int]] = {}
     for number in range(40):
@@ -189,30 +188,27 @@ def test_use_by_hour_and_by_day_is_what_was_settled(bench: Bench) -> None:
         bench.wait(300)
     sums = {name: row for name, row in sums.items() if any(row)}
 
-    async def main() -> None:
-        for since in (timedelta(hours=20), HOURS_KEPT, HOURS_KEPT + timedelta(seconds=1)):
-            rows = await usage(bench, [bench.tenant], list(DIMENSIONS), since)
-            found = {
-                (row.tenant, row.model, row.key, row.day): [
-                    row.requests,
-                    row.input_tokens,
-                    row.cached_tokens,
-                    row.output_tokens,
-                    round(row.cost_usd * 10**9),
-                    row.rejected_requests,
-                    row.rejected_tokens,
-                ]
-                for row in rows
-            }
-            assert found == sums
-            (total,) = await usage(bench, [bench.tenant], ["tenant"], since)
-            assert total.requests == sum(row[0] for row in sums.values())
-        assert await usage(bench, [], [], timedelta(days=1)) == []
-        state = await tenant_state(bench, bench.tenant, ["tenant", "key:k1"], [("tenant", "month")])
-        assert [scope.in_flight for scope in state.scopes] == [0, 0]
-        assert sum(state.refused.values()) == sum(row[5] for row in sums.values())
-
-    bounded(main)
+    for since in (timedelta(hours=20), HOURS_KEPT, HOURS_KEPT + timedelta(seconds=1)):
+        rows = await usage(bench, [bench.tenant], list(DIMENSIONS), since)
+        found = {
+            (row.tenant, row.model, row.key, row.day): [
+                row.requests,
+                row.input_tokens,
+                row.cached_tokens,
+                row.output_tokens,
+                round(row.cost_usd * 10**9),
+                row.rejected_requests,
+                row.rejected_tokens,
+            ]
+            for row in rows
+        }
+        assert found == sums
+        (total,) = await usage(bench, [bench.tenant], ["tenant"], since)
+        assert total.requests == sum(row[0] for row in sums.values())
+    assert await usage(bench, [], [], timedelta(days=1)) == []
+    state = await tenant_state(bench, bench.tenant, ["tenant", "key:k1"], [("tenant", "month")])
+    assert [scope.in_flight for scope in state.scopes] == [0, 0]
+    assert sum(state.refused.values()) == sum(row[5] for row in sums.values())
 
 
 def bench_day(bench: Bench) -> str:

@@ -13,7 +13,6 @@ from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
-from tests.harness import bounded
 
 
 def caller_of(key: str) -> Caller:
@@ -79,16 +78,13 @@ def test_estimates_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> Non
     assert expected.of(plan_of("t0"), 1000, 1) == 128
 
 
-def test_remembered_rates_are_bounded(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_remembered_rates_are_bounded(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_limiter, "MAX_RATES", 3)
 
-    async def main() -> None:
-        async with worker_of(store_url) as worker:
-            for number in range(10):
-                (await worker.reserve(plan_of("acme", rpm=99, key=f"k{number}"))).release()
-            assert worker.limiter.last_rate("k9") is not None
-            assert worker.limiter.last_rate("k0") is None
-            assert len(worker.limiter._rates.items()) == 3
-            await worker.settled()
-
-    bounded(main)
+    async with worker_of(store_url) as worker:
+        for number in range(10):
+            (await worker.reserve(plan_of("acme", rpm=99, key=f"k{number}"))).release()
+        assert worker.limiter.last_rate("k9") is not None
+        assert worker.limiter.last_rate("k0") is None
+        assert len(worker.limiter._rates.items()) == 3
+        await worker.settled()

@@ -23,7 +23,7 @@ from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.limits.usage_reading import TenantState, UsageRow, tenant_state, usage
 from protos.errors import StoreUnavailable
 from tests.gateway.tenancy.limits.bench import plan_of
-from tests.harness import until
+from tests.loops import until
 from tests.stores import is_idle
 
 _T = TypeVar("_T")

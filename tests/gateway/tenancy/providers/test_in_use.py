@@ -16,7 +16,8 @@ from gateway.tenancy.auth.key_store import KeyStore
 from gateway.tenancy.providers.vault import ProviderVault
 from tests.asgi import _running
 from tests.certificates import Authority
-from tests.harness import MODEL, bounded, seconds_until
+from tests.harness import MODEL
+from tests.loops import seconds_until
 from tests.upstreams import upstream
 
 VARIABLE = "PENSTOCK_TEST_ENCRYPTION_KEY"
@@ -31,7 +32,7 @@ def config_of(store_url: str, address: str, ca: Path) -> Config:
     return msgspec.convert({"models": [model], "store": store}, Config)
 
 
-def test_a_stored_key_is_what_the_provider_sees(
+async def test_a_stored_key_is_what_the_provider_sees(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(VARIABLE, secrets.token_hex(32))
@@ -40,7 +41,7 @@ def test_a_stored_key_is_what_the_provider_sees(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
 
-    async def main() -> None:
+    with caplog.at_level(logging.DEBUG):
         store = Store(store_url, timeout=10.0)
         _, key = await KeyStore(store).create(KeyRequest(name="test"))
         async with upstream(context) as provider:
@@ -66,8 +67,5 @@ def test_a_stored_key_is_what_the_provider_sees(
                 shown += [repr(fleet.statuses()), repr(vars(client.gateway)), repr(config)]
                 assert not any(FIRST in text or SECOND in text for text in shown)
         await store.aclose()
-
-    with caplog.at_level(logging.DEBUG):
-        bounded(main)
     assert FIRST not in caplog.text
     assert SECOND not in caplog.text

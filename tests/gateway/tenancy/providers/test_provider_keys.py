@@ -18,7 +18,7 @@ from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.transactions import PROVIDERS, Entry, Place, Step, commit, read
 from protos.errors import Conflict, StoreUnavailable
 from tests.gateway.fleets.world import MODELS
-from tests.harness import bounded, seconds_until, until
+from tests.loops import seconds_until, until
 
 VARIABLE = "PENSTOCK_TEST_ENCRYPTION_KEY"
 OLD, NEW = bytes(range(32)).hex(), bytes(range(32, 64)).hex()
@@ -61,10 +61,10 @@ def encryption_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, OLD)
 
 
-def test_a_stored_key_reaches_a_worker_and_follows_its_changes(
+async def test_a_stored_key_reaches_a_worker_and_follows_its_changes(
     store_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.DEBUG):
         async with world_at(store_url) as world:
             key = world.worker.key_of(ApiKeySource(stored="openai"))
             await world.worker.load()
@@ -84,116 +84,100 @@ def test_a_stored_key_reaches_a_worker_and_follows_its_changes(
             for seen in (await world.store.hgetall(PROVIDERS), repr(key), repr(world.worker), vars(world.worker)):
                 assert FIRST not in str(seen)
                 assert SECOND not in str(seen)
-
-    with caplog.at_level(logging.DEBUG):
-        bounded(main)
     assert FIRST not in caplog.text
     assert SECOND not in caplog.text
 
 
-def test_a_running_worker_heeds_a_change_within_two_seconds(store_url: str) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            key = world.worker.key_of(ApiKeySource(stored="openai"))
-            running = asyncio.create_task(world.worker.run())
-            await until(lambda: world.worker.problems)
-            await world.vault.set_key("openai", FIRST, "cli:me")
-            assert await seconds_until(lambda: key() == FIRST) < 2.0
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-    bounded(main)
+async def test_a_running_worker_heeds_a_change_within_two_seconds(store_url: str) -> None:
+    async with world_at(store_url) as world:
+        key = world.worker.key_of(ApiKeySource(stored="openai"))
+        running = asyncio.create_task(world.worker.run())
+        await until(lambda: world.worker.problems)
+        await world.vault.set_key("openai", FIRST, "cli:me")
+        assert await seconds_until(lambda: key() == FIRST) < 2.0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_record_that_somebody_has_changed_is_not_used(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            of_a, of_b = (world.worker.key_of(ApiKeySource(stored=name)) for name in ("a", "b"))
-            await world.vault.set_key("a", FIRST, "cli:me")
-            await world.vault.set_key("b", SECOND, "cli:me")
-            await world.worker.load()
-            assert (of_a(), of_b()) == (FIRST, SECOND)
-            # b's key under a's name, and the other way round.
-            a, b = await world.raw("a"), await world.raw("b")
-            await world.put("a", b)
-            await world.put("b", b"nonsense")
-            await world.worker.load()
-            assert (of_a(), of_b()) == (None, None)
-            problems = world.worker.problems
-            assert "the provider key a cannot be decrypted: it was encrypted with another key or under" in problems[0]
-            assert "the provider key b cannot be decrypted" in problems[1]
-            await world.put("b", b'{"name":"\xff"}')
-            await world.worker.load()
-            assert "the provider key b cannot be decrypted" in world.worker.problems[1]
-            await world.put("a", a)
-            await world.worker.load()
-            assert of_a() == FIRST
-            # What cannot be read can still be replaced and deleted.
-            await world.vault.set_key("b", FIRST, "cli:me")
-            await world.put("b", b"nonsense")
-            assert [known.name for known in await world.vault.keys()] == ["a"]
-            assert "the provider key b cannot be read; set it anew or delete it" in caplog.text
-            with pytest.raises(Conflict, match="The provider key 'b' cannot be decrypted: The gateway's store holds"):
-                await world.vault.reencrypt("cli:me")
-            await world.vault.delete_key("b", "cli:me")
-            assert [known.name for known in await world.vault.keys()] == ["a"]
-
-    bounded(main)
+async def test_a_record_that_somebody_has_changed_is_not_used(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with world_at(store_url) as world:
+        of_a, of_b = (world.worker.key_of(ApiKeySource(stored=name)) for name in ("a", "b"))
+        await world.vault.set_key("a", FIRST, "cli:me")
+        await world.vault.set_key("b", SECOND, "cli:me")
+        await world.worker.load()
+        assert (of_a(), of_b()) == (FIRST, SECOND)
+        # b's key under a's name, and the other way round.
+        a, b = await world.raw("a"), await world.raw("b")
+        await world.put("a", b)
+        await world.put("b", b"nonsense")
+        await world.worker.load()
+        assert (of_a(), of_b()) == (None, None)
+        problems = world.worker.problems
+        assert "the provider key a cannot be decrypted: it was encrypted with another key or under" in problems[0]
+        assert "the provider key b cannot be decrypted" in problems[1]
+        await world.put("b", b'{"name":"\xff"}')
+        await world.worker.load()
+        assert "the provider key b cannot be decrypted" in world.worker.problems[1]
+        await world.put("a", a)
+        await world.worker.load()
+        assert of_a() == FIRST
+        # What cannot be read can still be replaced and deleted.
+        await world.vault.set_key("b", FIRST, "cli:me")
+        await world.put("b", b"nonsense")
+        assert [known.name for known in await world.vault.keys()] == ["a"]
+        assert "the provider key b cannot be read; set it anew or delete it" in caplog.text
+        with pytest.raises(Conflict, match="The provider key 'b' cannot be decrypted: The gateway's store holds"):
+            await world.vault.reencrypt("cli:me")
+        await world.vault.delete_key("b", "cli:me")
+        assert [known.name for known in await world.vault.keys()] == ["a"]
 
 
-def test_the_encryption_key_is_replaced_without_a_restart(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            key, other = (world.worker.key_of(ApiKeySource(stored=name)) for name in ("a", "b"))
-            before = await world.vault.set_key("a", FIRST, "cli:me")
-            monkeypatch.setenv(VARIABLE, NEW)
-            await world.worker.load()
-            assert key() is None
-            with pytest.raises(Conflict, match="'a' cannot be decrypted"):
-                await world.vault.reencrypt("cli:me")
-            monkeypatch.setenv(VARIABLE, f"{NEW} {OLD}")
-            await world.worker.load()
-            assert key() == FIRST
-            await world.vault.set_key("b", SECOND, "cli:me")
-            assert await world.vault.reencrypt("cli:me") == ["a"]
-            assert await world.vault.reencrypt("cli:me") == []
-            monkeypatch.setenv(VARIABLE, NEW)
-            await world.worker.load()
-            assert (key(), other()) == (FIRST, SECOND)
-            (after, _) = await world.vault.keys()
-            assert (after.created_at, after.created_by) == (before.created_at, before.created_by)
-            assert after.fingerprint != before.fingerprint
+async def test_the_encryption_key_is_replaced_without_a_restart(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world_at(store_url) as world:
+        key, other = (world.worker.key_of(ApiKeySource(stored=name)) for name in ("a", "b"))
+        before = await world.vault.set_key("a", FIRST, "cli:me")
+        monkeypatch.setenv(VARIABLE, NEW)
+        await world.worker.load()
+        assert key() is None
+        with pytest.raises(Conflict, match="'a' cannot be decrypted"):
+            await world.vault.reencrypt("cli:me")
+        monkeypatch.setenv(VARIABLE, f"{NEW} {OLD}")
+        await world.worker.load()
+        assert key() == FIRST
+        await world.vault.set_key("b", SECOND, "cli:me")
+        assert await world.vault.reencrypt("cli:me") == ["a"]
+        assert await world.vault.reencrypt("cli:me") == []
+        monkeypatch.setenv(VARIABLE, NEW)
+        await world.worker.load()
+        assert (key(), other()) == (FIRST, SECOND)
+        (after, _) = await world.vault.keys()
+        assert (after.created_at, after.created_by) == (before.created_at, before.created_by)
+        assert after.fingerprint != before.fingerprint
 
-    bounded(main)
 
+async def test_while_the_store_is_away_the_last_key_stays(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with world_at(store_url) as world:
+        key = world.worker.key_of(ApiKeySource(stored="a"))
+        await world.vault.set_key("a", FIRST, "cli:me")
+        await world.worker.load()
 
-def test_while_the_store_is_away_the_last_key_stays(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with world_at(store_url) as world:
-            key = world.worker.key_of(ApiKeySource(stored="a"))
-            await world.vault.set_key("a", FIRST, "cli:me")
-            await world.worker.load()
+        async def away(_: str) -> dict[bytes, bytes]:
+            raise StoreUnavailable
 
-            async def away(_: str) -> dict[bytes, bytes]:
-                raise StoreUnavailable
-
-            world.worker._store = type("Away", (), {"hgetall": staticmethod(away)})()
-            await world.worker.load()
-            await world.worker.load()
-            assert key() == FIRST
-
-    bounded(main)
+        world.worker._store = type("Away", (), {"hgetall": staticmethod(away)})()
+        await world.worker.load()
+        await world.worker.load()
+        assert key() == FIRST
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
-def test_the_store_is_not_asked_where_nothing_is_in_it() -> None:
-    async def main() -> None:
-        worker = ProviderKeys(None, None)  # type: ignore[arg-type]
-        assert worker.key_of(None)() is None
-        assert keyless(ApiKeySource(stored="a"))() is None
-        await worker.load()
-
-    bounded(main)
+async def test_the_store_is_not_asked_where_nothing_is_in_it() -> None:
+    worker = ProviderKeys(None, None)  # type: ignore[arg-type]
+    assert worker.key_of(None)() is None
+    assert keyless(ApiKeySource(stored="a"))() is None
+    await worker.load()
 
 
 def test_environment_and_files(

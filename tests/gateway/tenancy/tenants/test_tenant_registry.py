@@ -1,8 +1,9 @@
 import asyncio
+import contextlib
 import itertools
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -21,15 +22,13 @@ TENANTS = "penstock:{keys}:tenants"
 FILE = {"tenants": [{"name": "filed", "tier": "gold"}]}
 
 
-def run(url: str, use: Callable[[Registry, Store], Awaitable[None]], **config: Any) -> None:
-    async def main() -> None:
-        store = Store(url, timeout=10.0)
-        try:
-            await use(Registry(store, config_of(**(config or FILE))), store)
-        finally:
-            await store.aclose()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def running(url: str, **config: Any) -> AsyncIterator[tuple[Registry, Store]]:
+    store = Store(url, timeout=10.0)
+    try:
+        yield Registry(store, config_of(**(config or FILE))), store
+    finally:
+        await store.aclose()
 
 
 async def refused(change: Awaitable[Any]) -> str:
@@ -38,8 +37,8 @@ async def refused(change: Awaitable[Any]) -> str:
     return f"{caught.value.status} {caught.value.param}"
 
 
-def test_the_life_of_a_tenant(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_the_life_of_a_tenant(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         default, filed = (
             TenantEntry(Tenant(name="default"), "built-in"),
             TenantEntry(Tenant(name="filed", tier="gold"), "file"),
@@ -62,11 +61,9 @@ def test_the_life_of_a_tenant(any_store_url: str) -> None:
             with pytest.raises(TenantNotFound, match="There is no tenant 'acme'"):
                 await missing
 
-    run(any_store_url, use)
 
-
-def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         assert await refused(registry.delete_tenant("default", "t")) == "409 name"
         limited = Tenant(name="default", limits=Limits(rpm=5))
         assert await registry.replace_tenant(limited, "t") == TenantEntry(limited, "api")
@@ -75,11 +72,9 @@ def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(any_store_ur
         assert await registry.tenant("default") == TenantEntry(Tenant(name="default"), "built-in")
         assert (await registry.create_tenant(limited, "t")).source == "api"
 
-    run(any_store_url, use)
 
-
-def test_the_file_wins_and_says_so(any_store_url: str) -> None:
-    async def use(registry: Registry, store: Store) -> None:
+async def test_the_file_wins_and_says_so(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, store):
         filed = Tenant(name="filed", tier="gold")
         for change in (
             registry.create_tenant(filed, "t"),
@@ -93,11 +88,9 @@ def test_the_file_wins_and_says_so(any_store_url: str) -> None:
         assert [entry.shadowed for entry in await registry.tenants()] == [False, True]
         assert await registry.audit() == []
 
-    run(any_store_url, use)
 
-
-def test_a_bad_tenant_changes_nothing(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_a_bad_tenant_changes_nothing(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         await registry.create_tenant(Tenant(name="acme"), "t")
         version = await registry.audit()
         for bad, path in (
@@ -111,11 +104,9 @@ def test_a_bad_tenant_changes_nothing(any_store_url: str) -> None:
         assert (await registry.tenant("acme")).tenant == Tenant(name="acme")
         assert await registry.audit() == version
 
-    run(any_store_url, use)
 
-
-def test_a_tenant_with_active_keys_stays(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_a_tenant_with_active_keys_stays(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         await registry.create_tenant(Tenant(name="acme"), "t")
         key, _ = await registry.create_key(KeyRequest(name="k", tenant="acme"), "t")
         with pytest.raises(Conflict, match=r"The tenant 'acme' has active keys \(1\); revoke them first"):
@@ -124,11 +115,9 @@ def test_a_tenant_with_active_keys_stays(any_store_url: str) -> None:
         await registry.delete_tenant("acme", "t")
         assert [key.name for key in await registry.keys("acme")] == ["k"]
 
-    run(any_store_url, use)
 
-
-def test_no_key_is_made_for_a_tenant_that_is_being_deleted(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_no_key_is_made_for_a_tenant_that_is_being_deleted(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         for number in range(15):
             name = f"t{number}"
             await registry.create_tenant(Tenant(name=name), "t")
@@ -140,11 +129,9 @@ def test_no_key_is_made_for_a_tenant_that_is_being_deleted(any_store_url: str) -
             tenants = {entry.tenant.name for entry in await registry.tenants()}
             assert {key.tenant for key in await registry.keys()} <= tenants
 
-    run(any_store_url, use)
 
-
-def test_concurrent_edits_lose_none(any_store_url: str) -> None:
-    async def use(registry: Registry, store: Store) -> None:
+async def test_concurrent_edits_lose_none(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, store):
         await registry.create_tenant(Tenant(name="acme", models=("m",)), "t")
         key, _ = await registry.create_key(KeyRequest(name="k"), "t")
         elsewhere = Registry(store, config_of())
@@ -164,11 +151,9 @@ def test_concurrent_edits_lose_none(any_store_url: str) -> None:
         assert set((await registry.key(key.key_id)).metadata) == {f"n{number}" for number in range(15)}
         assert len(await registry.audit()) == 32
 
-    run(any_store_url, use)
 
-
-def test_a_key_is_checked_before_it_is_made(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_a_key_is_checked_before_it_is_made(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         now = await registry.now()
         for fields, refusal in (
             ({"name": "quickstart"}, "400 name"),
@@ -188,11 +173,9 @@ def test_a_key_is_checked_before_it_is_made(any_store_url: str) -> None:
         assert [key.tenant for key in await registry.keys("filed")] == ["filed"]
         assert await refused(registry.create_key(KeyRequest(name="k"), "t")) == "409 name"
 
-    run(any_store_url, use)
 
-
-def test_changing_a_key(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_changing_a_key(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         key, _ = await registry.create_key(KeyRequest(name="k", metadata={"a": "b"}), "t")
         change = KeyChange(name="new", models=("m",), limits=Limits(rpm=5), endpoints=("chat",))
         changed = await registry.update_key(key.key_id, change, "t")
@@ -220,11 +203,9 @@ def test_changing_a_key(any_store_url: str) -> None:
             with pytest.raises(KeyNotFound, match="no key with the id 'key_0'"):
                 await missing
 
-    run(any_store_url, use)
 
-
-def test_a_key_whose_tenant_is_gone_gets_no_later_end(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_a_key_whose_tenant_is_gone_gets_no_later_end(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         await registry.create_tenant(Tenant(name="acme"), "t")
         key, _ = await registry.create_key(KeyRequest(name="k", tenant="acme"), "t")
         await registry._keys.edit(key.key_id, lambda key, now: msgspec.structs.replace(key, expires_at=now), actor="t")
@@ -236,31 +217,25 @@ def test_a_key_whose_tenant_is_gone_gets_no_later_end(any_store_url: str) -> Non
         await registry.create_tenant(Tenant(name="acme"), "t")
         assert (await registry.update_key(key.key_id, KeyChange(expires_at=None), "t")).expires_at is None
 
-    run(any_store_url, use)
 
-
-def test_the_quickstart_key_keeps_its_name(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_the_quickstart_key_keeps_its_name(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         await quickstart_key(registry._keys)
         (key,) = await registry.keys()
         changed = await registry.update_key(key.key_id, KeyChange(limits=Limits(rpm=5)), "t")
         assert (changed.name, changed.limits.rpm) == ("quickstart", 5)
 
-    run(any_store_url, use)
-
 
 @pytest.mark.parametrize("grace", [-1.0, -0.001, 2_592_000.1, 1e400, math.nan])
-def test_a_grace_has_bounds(any_store_url: str, grace: float) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_a_grace_has_bounds(any_store_url: str, grace: float) -> None:
+    async with running(any_store_url) as (registry, _):
         key, _ = await registry.create_key(KeyRequest(name="k"), "t")
         assert await refused(registry.rotate_key(key.key_id, grace, "t")) == "400 grace_seconds"
         await registry.rotate_key(key.key_id, 2_592_000, "t")
 
-    run(any_store_url, use)
 
-
-def test_the_audit_trail_has_every_change_and_no_secret(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_the_audit_trail_has_every_change_and_no_secret(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         await registry.create_tenant(Tenant(name="acme"), "cli:ann")
         await registry.replace_tenant(Tenant(name="acme", tier="gold"), "admin")
         key, secret = await registry.create_key(KeyRequest(name="k", tenant="acme"), "cli:bob")
@@ -290,11 +265,9 @@ def test_the_audit_trail_has_every_change_and_no_secret(any_store_url: str) -> N
         for kept in (secret, new_secret):
             assert kept[12:].encode() not in text
 
-    run(any_store_url, use)
 
-
-def test_the_audit_trail_in_pages(any_store_url: str) -> None:
-    async def use(registry: Registry, _store: Store) -> None:
+async def test_the_audit_trail_in_pages(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, _):
         for number in range(7):
             await registry.create_tenant(Tenant(name=f"t{number}"), "t")
         whole = await registry.audit()
@@ -310,14 +283,10 @@ def test_the_audit_trail_in_pages(any_store_url: str) -> None:
                 await registry.audit(**wrong)
             assert caught.value.param == next(iter(wrong))
 
-    run(any_store_url, use)
 
-
-def test_an_unreadable_tenant_is_the_stores_failure(any_store_url: str) -> None:
-    async def use(registry: Registry, store: Store) -> None:
+async def test_an_unreadable_tenant_is_the_stores_failure(any_store_url: str) -> None:
+    async with running(any_store_url) as (registry, store):
         await store.run(PUT, [TENANTS], ["acme", "{"])
         for asked in (registry.tenant("acme"), registry.tenants()):
             with pytest.raises(StoreUnavailable):
                 await asked
-
-    run(any_store_url, use)

@@ -121,10 +121,11 @@ def verify(client: Any) -> None:
         [("delete_tenant", "a"), ("revive_key", 0)],
     ]
 )
-def test_any_sequence_of_changes_keeps_everything_consistent(
+async def test_any_sequence_of_changes_keeps_everything_consistent(
     store_url: str, batches: list[list[tuple[Any, ...]]]
 ) -> None:
-    async def main() -> None:
+    with redis.Redis.from_url(store_url) as client:
+        client.flushall()
         store = Store(store_url, timeout=10.0)
         config = config_of(tenants=[{"name": "filed"}])
         workers = [Registry(store, config) for _ in range(4)]
@@ -139,10 +140,6 @@ def test_any_sequence_of_changes_keeps_everything_consistent(
                 verify(client)
         finally:
             await store.aclose()
-
-    with redis.Redis.from_url(store_url) as client:
-        client.flushall()
-        asyncio.run(main())
 
 
 def test_the_check_itself_finds_what_does_not_fit(store_url: str) -> None:

@@ -16,7 +16,8 @@ from replicas.engines.tensorrt_llm.options import ChunkingPolicy, KvOptions, Lor
 from replicas.engines.tensorrt_llm.trtllm_sampling import guide_arguments, sampling_arguments
 from replicas.engines.tensorrt_llm.trtllm_tags import takes_older_tags
 from tests.fake_tensorrt_llm.parameters import FloatTensor
-from tests.harness import bounded, submit_of, until
+from tests.harness import submit_of
+from tests.loops import until
 from tests.trt_engines import END, fake_library, options_of, started, trt_engine
 
 LIBRARY = fake_library()
@@ -76,14 +77,11 @@ def test_cache_scheduler_and_the_rest() -> None:
     assert (arguments["max_seq_len"], arguments["cp_config"]) == (77, {"cp_type": "helix"})
 
 
-def test_an_argument_that_the_library_does_not_know_ends_the_start() -> None:
-    async def main() -> None:
-        engine = trt_engine(extra={"tensor_paralel_size": 2})
-        with pytest.raises(ValueError, match="tensor_paralel_size"):
-            await engine.start()
-        await engine.stop()
-
-    bounded(main)
+async def test_an_argument_that_the_library_does_not_know_ends_the_start() -> None:
+    engine = trt_engine(extra={"tensor_paralel_size": 2})
+    with pytest.raises(ValueError, match="tensor_paralel_size"):
+        await engine.start()
+    await engine.stop()
 
 
 @pytest.mark.parametrize(
@@ -176,17 +174,14 @@ def test_every_parameter_has_its_name() -> None:
         (Guide(GuideKind.STRUCTURAL_TAG, "{}"), "structural_tag", "{}"),
     ],
 )
-def test_a_guide_reaches_the_library(guide: Guide, field: str, value: object) -> None:
+async def test_a_guide_reaches_the_library(guide: Guide, field: str, value: object) -> None:
     assert guide_arguments(guide) == {field: value}
 
-    async def main() -> None:
-        engine = trt_engine(guided_backend="xgrammar")
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, n=2, guide=guide))
-            await until(lambda: len(heard.finishes) == 2)
-            assert getattr(llm.calls[-1]["sampling"].guided_decoding, field) == value
-
-    bounded(main)
+    engine = trt_engine(guided_backend="xgrammar")
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, n=2, guide=guide))
+        await until(lambda: len(heard.finishes) == 2)
+        assert getattr(llm.calls[-1]["sampling"].guided_decoding, field) == value
 
 
 _SCHEMA = {"type": "object", "properties": {"n": {"maximum": 123456789012345678901234567890}}}
@@ -216,52 +211,43 @@ def test_which_libraries_are_older(monkeypatch: pytest.MonkeyPatch, version: str
     ("backend", "version", "refused"),
     [("xgrammar", "0.1.25", False), ("xgrammar", "0.1.21", True), ("llguidance", "0.1.25", True)],
 )
-def test_a_tag_that_the_library_does_not_know_is_refused_alone(
+async def test_a_tag_that_the_library_does_not_know_is_refused_alone(
     monkeypatch: pytest.MonkeyPatch, backend: str, version: str, refused: bool
 ) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: version)
     either = {"type": "structural_tag", "format": {"type": "or", "elements": [{"type": "any_text"}]}}
 
-    async def main() -> None:
-        engine = trt_engine(guided_backend=backend)
-        async with started(engine) as (_, heard, _):
-            engine.submit(1, submit_of(3))
-            engine.submit(2, submit_of(3, guide=Guide(GuideKind.STRUCTURAL_TAG, json.dumps(either))))
-            await until(lambda: len(heard.finishes) == 2)
-            assert heard.finishes[1, 0].failure is None
-            failure = heard.finishes[2, 0].failure
-            found = None if failure is None else (failure.code, failure.param)
-            assert found == (("unsupported_parameter", "guide") if refused else None)
-
-    bounded(main)
+    engine = trt_engine(guided_backend=backend)
+    async with started(engine) as (_, heard, _):
+        engine.submit(1, submit_of(3))
+        engine.submit(2, submit_of(3, guide=Guide(GuideKind.STRUCTURAL_TAG, json.dumps(either))))
+        await until(lambda: len(heard.finishes) == 2)
+        assert heard.finishes[1, 0].failure is None
+        failure = heard.finishes[2, 0].failure
+        found = None if failure is None else (failure.code, failure.param)
+        assert found == (("unsupported_parameter", "guide") if refused else None)
 
 
-def test_a_bias_is_a_tensor_and_no_list() -> None:
-    async def main() -> None:
-        engine = trt_engine(vocab_size=1000)
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, logit_bias={7: -3.5}))
-            await until(lambda: heard.finishes)
-            assert heard.finishes[1, 0].failure is None
-            bias = llm.calls[-1]["sampling"].embedding_bias
-            assert isinstance(bias, FloatTensor)
-            assert (len(bias.tolist()), bias.tolist()[6:9]) == (1000, [0.0, -3.5, 0.0])
-
-    bounded(main)
+async def test_a_bias_is_a_tensor_and_no_list() -> None:
+    engine = trt_engine(vocab_size=1000)
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, logit_bias={7: -3.5}))
+        await until(lambda: heard.finishes)
+        assert heard.finishes[1, 0].failure is None
+        bias = llm.calls[-1]["sampling"].embedding_bias
+        assert isinstance(bias, FloatTensor)
+        assert (len(bias.tolist()), bias.tolist()[6:9]) == (1000, [0.0, -3.5, 0.0])
 
 
-def test_retention_and_the_prompt_reach_the_library() -> None:
-    async def main() -> None:
-        engine = trt_engine(retention=Retention(90, None, 10, None))
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, prompt=range(10, 60)))
-            await until(lambda: heard.finishes)
-            call = llm.calls[-1]
-            assert call["inputs"] == list(range(10, 60))
-            assert call["retention"].ranges[0].token_end == 50
-            assert call["sampling"].end_id == END
-
-    bounded(main)
+async def test_retention_and_the_prompt_reach_the_library() -> None:
+    engine = trt_engine(retention=Retention(90, None, 10, None))
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, prompt=range(10, 60)))
+        await until(lambda: heard.finishes)
+        call = llm.calls[-1]
+        assert call["inputs"] == list(range(10, 60))
+        assert call["retention"].ranges[0].token_end == 50
+        assert call["sampling"].end_id == END
 
 
 def test_what_the_replica_says_of_itself() -> None:

@@ -15,7 +15,8 @@ from replicas.engines.tensorrt_llm.cache_events import CacheEvents
 from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.kv_events import KvLedger
 from tests.fake_tensorrt_llm.results import EmptyIterable, IterationResult
-from tests.harness import bounded, submit_of, until
+from tests.harness import submit_of
+from tests.loops import until
 from tests.trt_engines import started, trt_engine
 
 
@@ -105,81 +106,69 @@ def test_the_counts_never_leave_what_is_possible(moves: list[tuple[int, str, int
     assert accounts.load(0.0) == Load(kv_blocks_total=accounts.load(0.0).kv_blocks_total)
 
 
-def test_a_queue_that_ended_itself_is_read_on_while_something_runs() -> None:
-    async def main() -> None:
-        queue, got, busy, submitted = IterationResult(), list[Any](), [True], asyncio.Event()
+async def test_a_queue_that_ended_itself_is_read_on_while_something_runs() -> None:
+    queue, got, busy, submitted = IterationResult(), list[Any](), [True], asyncio.Event()
 
-        def opened(patience: float) -> IterationResult:
-            assert patience > 0  # 0 raises what the library does not catch
-            queue.set_timeout(0.01)
-            return queue
+    def opened(patience: float) -> IterationResult:
+        assert patience > 0  # 0 raises what the library does not catch
+        queue.set_timeout(0.01)
+        return queue
 
-        reader = asyncio.create_task(polling.follow(opened, got.append, busy=lambda: busy[0], submitted=submitted))
-        await asyncio.sleep(0.05)  # it has ended itself, more than once
-        queue.queue.put(json.dumps({"iter": 1}))
-        await until(lambda: got)
-        busy[0] = False
-        await until(lambda: queue._done)
-        queue.queue.put(json.dumps({"iter": 2}))
-        await asyncio.sleep(0.05)
-        assert len(got) == 1  # idle: nothing is asked for
-        queue.mark_undone()  # as every submit does
-        submitted.set()
-        await until(lambda: len(got) == 2)
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
-
-    bounded(main)
+    reader = asyncio.create_task(polling.follow(opened, got.append, busy=lambda: busy[0], submitted=submitted))
+    await asyncio.sleep(0.05)  # it has ended itself, more than once
+    queue.queue.put(json.dumps({"iter": 1}))
+    await until(lambda: got)
+    busy[0] = False
+    await until(lambda: queue._done)
+    queue.queue.put(json.dumps({"iter": 2}))
+    await asyncio.sleep(0.05)
+    assert len(got) == 1  # idle: nothing is asked for
+    queue.mark_undone()  # as every submit does
+    submitted.set()
+    await until(lambda: len(got) == 2)
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
 
 
-def test_a_reader_that_forgets_its_cancellation_is_ended_all_the_same() -> None:
-    async def main() -> None:
-        forgetting = 1
+async def test_a_reader_that_forgets_its_cancellation_is_ended_all_the_same() -> None:
+    forgetting = 1
 
-        async def stubborn() -> None:
-            nonlocal forgetting
-            while True:
-                try:
-                    await asyncio.sleep(60)
-                except asyncio.CancelledError:
-                    if not forgetting:
-                        raise
-                    forgetting -= 1
+    async def stubborn() -> None:
+        nonlocal forgetting
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if not forgetting:
+                    raise
+                forgetting -= 1
 
-        task = asyncio.ensure_future(stubborn())
-        await asyncio.sleep(0)
-        await polling.end({task})
-        assert task.cancelled()
-
-    bounded(main)
+    task = asyncio.ensure_future(stubborn())
+    await asyncio.sleep(0)
+    await polling.end({task})
+    assert task.cancelled()
 
 
-def test_before_the_first_request_there_is_nothing_to_read() -> None:
+async def test_before_the_first_request_there_is_nothing_to_read() -> None:
     def refuses(_: float) -> IterationResult:
         raise AssertionError("KV Event IterationResult is not properly instantiated.")
 
-    async def main() -> None:
-        got = list[Any]()
-        assert await polling.drain(refuses, got.append) is None
-        await polling.drain(lambda _: EmptyIterable(), got.append)
-        assert not got
-
-    bounded(main)
+    got = list[Any]()
+    assert await polling.drain(refuses, got.append) is None
+    await polling.drain(lambda _: EmptyIterable(), got.append)
+    assert not got
 
 
-def test_the_engine_reports_the_librarys_blocks_and_steps() -> None:
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (_, heard, _task):
-            assert engine.info.kv_blocks_total == 500
-            engine.submit(1, submit_of(200, prompt=range(300)))
-            await until(lambda: any(step.work for step in heard.steps))
-            await until(lambda: heard.finishes)
-            loads = [step.load for step in heard.steps if step.load.running]
-            assert max(load.kv_blocks_used for load in loads) >= 300 // 32
-            assert heard.steps[-1].load == Load(kv_blocks_total=500)
-
-    bounded(main)
+async def test_the_engine_reports_the_librarys_blocks_and_steps() -> None:
+    engine = trt_engine()
+    async with started(engine) as (_, heard, _task):
+        assert engine.info.kv_blocks_total == 500
+        engine.submit(1, submit_of(200, prompt=range(300)))
+        await until(lambda: any(step.work for step in heard.steps))
+        await until(lambda: heard.finishes)
+        loads = [step.load for step in heard.steps if step.load.running]
+        assert max(load.kv_blocks_used for load in loads) >= 300 // 32
+        assert heard.steps[-1].load == Load(kv_blocks_total=500)
 
 
 def stored(event_id: int, block: int, tokens: range, parent: int | None = None, **more: Any) -> dict[str, Any]:
@@ -277,58 +266,46 @@ def test_one_prompt_of_very_many_tenants_is_remembered_of_the_last_ones() -> Non
     assert event.data.salt in salts
 
 
-def test_a_report_that_cannot_be_read_is_not_the_last_one() -> None:
-    async def main() -> None:
-        engine = trt_engine(sleep=lambda _: asyncio.sleep(0))
-        async with started(engine) as (llm, heard, _):
-            assert llm.executor.events is not None
-            llm.executor.events.queue.put(json.dumps({"event_id": 1, "data": {"type": "stored"}}))
-            llm.lost_events = {1}  # in whose place that one comes
-            engine.submit(1, submit_of(3, prompt=range(3, 80)))
-            await until(lambda: heard.finishes)
-            engine.submit(2, submit_of(3, prompt=range(200, 280)))
-            await until(lambda: any(isinstance(event.data, KvStored) for event in heard.events))
-            ids = [event.event_id for event in heard.events]
-            assert ids != list(range(ids[0], ids[0] + len(ids)))  # so the ledger knows that something is missing
-
-    bounded(main)
+async def test_a_report_that_cannot_be_read_is_not_the_last_one() -> None:
+    engine = trt_engine(sleep=lambda _: asyncio.sleep(0))
+    async with started(engine) as (llm, heard, _):
+        assert llm.executor.events is not None
+        llm.executor.events.queue.put(json.dumps({"event_id": 1, "data": {"type": "stored"}}))
+        llm.lost_events = {1}  # in whose place that one comes
+        engine.submit(1, submit_of(3, prompt=range(3, 80)))
+        await until(lambda: heard.finishes)
+        engine.submit(2, submit_of(3, prompt=range(200, 280)))
+        await until(lambda: any(isinstance(event.data, KvStored) for event in heard.events))
+        ids = [event.event_id for event in heard.events]
+        assert ids != list(range(ids[0], ids[0] + len(ids)))  # so the ledger knows that something is missing
 
 
-def test_salts_reach_the_library_and_come_back_with_the_events() -> None:
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, prompt=range(3, 80), cache_salt="acme"))
-            await until(lambda: len(heard.events) >= 3)
-            assert llm.calls[-1]["salt"] == "acme"
-            roots = [event.data for event in heard.events if isinstance(event.data, KvStored)]
-            assert roots[0].salt == "acme"
-
-    bounded(main)
+async def test_salts_reach_the_library_and_come_back_with_the_events() -> None:
+    engine = trt_engine()
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, prompt=range(3, 80), cache_salt="acme"))
+        await until(lambda: len(heard.events) >= 3)
+        assert llm.calls[-1]["salt"] == "acme"
+        roots = [event.data for event in heard.events if isinstance(event.data, KvStored)]
+        assert roots[0].salt == "acme"
 
 
-def test_lost_events_of_the_library_are_a_gap_in_ours() -> None:
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (llm, heard, _):
-            llm.lost_events = {1}
-            engine.submit(1, submit_of(3, prompt=range(3, 80)))
-            await until(lambda: len(heard.events) == 2)
-            assert [event.event_id for event in heard.events] == [0, 2]
-
-    bounded(main)
+async def test_lost_events_of_the_library_are_a_gap_in_ours() -> None:
+    engine = trt_engine()
+    async with started(engine) as (llm, heard, _):
+        llm.lost_events = {1}
+        engine.submit(1, submit_of(3, prompt=range(3, 80)))
+        await until(lambda: len(heard.events) == 2)
+        assert [event.event_id for event in heard.events] == [0, 2]
 
 
-def test_without_block_reuse_no_events_are_asked_for() -> None:
-    async def main() -> None:
-        engine = trt_engine(block_reuse=False)
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, prompt=range(3, 80)))
-            await until(lambda: heard.finishes)
-            assert llm.arguments["kv_cache_config"].event_buffer_max_size == 0
-            assert not heard.events
-
-    bounded(main)
+async def test_without_block_reuse_no_events_are_asked_for() -> None:
+    engine = trt_engine(block_reuse=False)
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, prompt=range(3, 80)))
+        await until(lambda: heard.finishes)
+        assert llm.arguments["kv_cache_config"].event_buffer_max_size == 0
+        assert not heard.events
 
 
 def test_numbers_of_adapters_are_stable_and_never_given_twice() -> None:
@@ -344,24 +321,21 @@ def test_numbers_of_adapters_are_stable_and_never_given_twice() -> None:
     assert adapters.changes() is None
 
 
-def test_adapters_are_requested_by_number_and_told_once_loaded(tmp_path: Path) -> None:
+async def test_adapters_are_requested_by_number_and_told_once_loaded(tmp_path: Path) -> None:
     from replicas.engines.tensorrt_llm.options import LoraOptions
 
-    async def main() -> None:
-        engine = trt_engine(lora=LoraOptions({"known": str(tmp_path)}))
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(3, adapter=Adapter("known")))
-            engine.submit(2, submit_of(3, adapter=Adapter("given", str(tmp_path))))
-            engine.submit(3, submit_of(3, adapter=Adapter("unheard-of")))
-            engine.submit(4, submit_of(3, adapter=Adapter("nowhere", str(tmp_path / "no"))))
-            await until(lambda: len(heard.finishes) == 4)
-            assert [call["lora"].lora_int_id for call in llm.calls[1:]] == [1, 2]
-            assert heard.adapters[0] == ()
-            assert heard.adapters[-1] == ("given", "known")
-            for handle in (3, 4):
-                failure = heard.finishes[handle, 0].failure
-                assert failure is not None
-                assert failure.code == "unsupported_parameter"
-            assert engine.info.adapters == ("known",)
-
-    bounded(main)
+    engine = trt_engine(lora=LoraOptions({"known": str(tmp_path)}))
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(3, adapter=Adapter("known")))
+        engine.submit(2, submit_of(3, adapter=Adapter("given", str(tmp_path))))
+        engine.submit(3, submit_of(3, adapter=Adapter("unheard-of")))
+        engine.submit(4, submit_of(3, adapter=Adapter("nowhere", str(tmp_path / "no"))))
+        await until(lambda: len(heard.finishes) == 4)
+        assert [call["lora"].lora_int_id for call in llm.calls[1:]] == [1, 2]
+        assert heard.adapters[0] == ()
+        assert heard.adapters[-1] == ("given", "known")
+        for handle in (3, 4):
+            failure = heard.finishes[handle, 0].failure
+            assert failure is not None
+            assert failure.code == "unsupported_parameter"
+        assert engine.info.adapters == ("known",)

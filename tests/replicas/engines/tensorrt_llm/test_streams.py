@@ -8,7 +8,8 @@ import pytest
 from protos.types import FinishReason
 from replicas.engines.tensorrt_llm.trtllm_sequence import NO_LOGPROB, Sequence
 from tests.fake_tensorrt_llm.results import CompletionOutput, Logprob
-from tests.harness import bounded, submit_of, until
+from tests.harness import submit_of
+from tests.loops import until
 from tests.trt_engines import END, started, trt_engine
 
 
@@ -122,76 +123,64 @@ def test_plain_numbers_are_logprobs_too() -> None:
     assert (delta.logprobs[0].chosen, delta.logprobs[0].top) == (-0.5, ())
 
 
-def test_an_end_token_is_no_part_of_an_answer() -> None:
+async def test_an_end_token_is_no_part_of_an_answer() -> None:
     engine = trt_engine(end_ids=(END, 88))
 
-    async def main() -> None:
-        async with started(engine) as (llm, heard, _):
-            for handle, token in enumerate((END, 88, 99), start=1):
-                llm.script = {3: token}
-                request = submit_of(20, ignore_eos=False, prompt=[handle, 4], stop_token_ids=(99,))
-                engine.submit(handle, request)
-                await until(lambda: (handle, 0) in heard.finishes)  # noqa: B023
-                finish = heard.finishes[handle, 0]
-                assert (finish.reason, finish.completion_tokens) == (FinishReason.STOP, 3)
-                assert token not in heard.tokens[handle, 0]
-            llm.script = {3: END}
-            engine.submit(9, submit_of(8))  # ignores it
-            await until(lambda: (9, 0) in heard.finishes)
-            assert heard.tokens[9, 0][3] == END
-            assert len(heard.tokens[9, 0]) == 8
-
-    bounded(main)
+    async with started(engine) as (llm, heard, _):
+        for handle, token in enumerate((END, 88, 99), start=1):
+            llm.script = {3: token}
+            request = submit_of(20, ignore_eos=False, prompt=[handle, 4], stop_token_ids=(99,))
+            engine.submit(handle, request)
+            await until(lambda: (handle, 0) in heard.finishes)  # noqa: B023
+            finish = heard.finishes[handle, 0]
+            assert (finish.reason, finish.completion_tokens) == (FinishReason.STOP, 3)
+            assert token not in heard.tokens[handle, 0]
+        llm.script = {3: END}
+        engine.submit(9, submit_of(8))  # ignores it
+        await until(lambda: (9, 0) in heard.finishes)
+        assert heard.tokens[9, 0][3] == END
+        assert len(heard.tokens[9, 0]) == 8
 
 
-def test_several_greedy_answers_are_requests_of_their_own() -> None:
+async def test_several_greedy_answers_are_requests_of_their_own() -> None:
     """The library refuses n > 1 without sampling, says why only of the last to end, and its `_diff` fields lag."""
 
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (llm, heard, _):
-            engine.submit(1, submit_of(6, n=3, temperature=0.0))
-            await until(lambda: len(heard.finishes) == 3)
-            assert {finish.reason for finish in heard.finishes.values()} == {FinishReason.LENGTH}
-            assert heard.tokens[1, 0] == heard.tokens[1, 1] == heard.tokens[1, 2]
-            engine.submit(2, submit_of(6, n=2))
-            await until(lambda: len(heard.finishes) == 5)
-            assert heard.tokens[2, 0] != heard.tokens[2, 1]
-            sampling = [call["sampling"] for call in llm.calls[1:]]
-            assert [(each.n, each.best_of) for each in sampling] == [(1, 1)] * 5
-            assert [each.seed for each in sampling[3:]] == [7, 8]  # as the library counts for its own sequences
-
-    bounded(main)
+    engine = trt_engine()
+    async with started(engine) as (llm, heard, _):
+        engine.submit(1, submit_of(6, n=3, temperature=0.0))
+        await until(lambda: len(heard.finishes) == 3)
+        assert {finish.reason for finish in heard.finishes.values()} == {FinishReason.LENGTH}
+        assert heard.tokens[1, 0] == heard.tokens[1, 1] == heard.tokens[1, 2]
+        engine.submit(2, submit_of(6, n=2))
+        await until(lambda: len(heard.finishes) == 5)
+        assert heard.tokens[2, 0] != heard.tokens[2, 1]
+        sampling = [call["sampling"] for call in llm.calls[1:]]
+        assert [(each.n, each.best_of) for each in sampling] == [(1, 1)] * 5
+        assert [each.seed for each in sampling[3:]] == [7, 8]  # as the library counts for its own sequences
 
 
-def test_timing_is_the_librarys_own() -> None:
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (_, heard, _task):
-            engine.submit(1, submit_of(5))
-            await until(lambda: heard.finishes)
-            timing = heard.finishes[1, 0].timing
-            assert timing.queue_us == 1000
-            assert timing.prefill_us > 0
-            assert timing.decode_us == 1000
-
-    bounded(main)
+async def test_timing_is_the_librarys_own() -> None:
+    engine = trt_engine()
+    async with started(engine) as (_, heard, _task):
+        engine.submit(1, submit_of(5))
+        await until(lambda: heard.finishes)
+        timing = heard.finishes[1, 0].timing
+        assert timing.queue_us == 1000
+        assert timing.prefill_us > 0
+        assert timing.decode_us == 1000
 
 
-def test_a_gathered_answer_says_first_that_its_prompt_is_computed() -> None:
-    async def main() -> None:
-        engine = trt_engine()
-        async with started(engine) as (llm, heard, _):
-            llm.held = True
-            engine.submit(1, submit_of(5, delta_interval=0))
-            llm.executor.step()
-            await until(lambda: heard.started)
-            assert heard.started == [(1, 0)]
-            assert not heard.tokens
-            llm.held = False
-            llm.executor.kick()
-            await until(lambda: heard.finishes)
-            assert len(heard.tokens[1, 0]) == 5
-            assert heard.started == [(1, 0)]
-
-    bounded(main)
+async def test_a_gathered_answer_says_first_that_its_prompt_is_computed() -> None:
+    engine = trt_engine()
+    async with started(engine) as (llm, heard, _):
+        llm.held = True
+        engine.submit(1, submit_of(5, delta_interval=0))
+        llm.executor.step()
+        await until(lambda: heard.started)
+        assert heard.started == [(1, 0)]
+        assert not heard.tokens
+        llm.held = False
+        llm.executor.kick()
+        await until(lambda: heard.finishes)
+        assert len(heard.tokens[1, 0]) == 5
+        assert heard.started == [(1, 0)]

@@ -1,8 +1,9 @@
 """The HTTP client against real sockets: answers in every form, bounds, silence, and connections that are kept."""
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from routing.transports.http.origin import head, is_header_value, origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import TlsFiles, renewed_ssl_context
 from tests.certificates import Authority
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.upstreams import LAST, STREAM, Caller, Heard, Upstream, chunk, plain, streamed, upstream
 
 #: What pools have by themselves.
@@ -66,20 +67,16 @@ class Ear(Http1Request):
         return self.failure.fault if self.failure is not None else None
 
 
-def with_pool(
-    test: Callable[[Upstream, ConnectionPool], Any], *, timeouts: Timeouts = TIMEOUTS, most: int = 64
-) -> None:
-    async def main() -> None:
-        async with upstream() as fake:
-            pool = ConnectionPool(origin_of(fake.url), timeouts=timeouts, most=most)
-            try:
-                await test(fake, pool)
-            finally:
-                await pool.aclose()
-            assert pool.connections == 0
-            await until(lambda: fake.open == 0, lambda: "a connection was left open")
-
-    bounded(main)
+@contextlib.asynccontextmanager
+async def pool_of(*, timeouts: Timeouts = TIMEOUTS, most: int = 64) -> AsyncIterator[tuple[Upstream, ConnectionPool]]:
+    async with upstream() as fake:
+        pool = ConnectionPool(origin_of(fake.url), timeouts=timeouts, most=most)
+        try:
+            yield fake, pool
+        finally:
+            await pool.aclose()
+        assert pool.connections == 0
+        await until(lambda: fake.open == 0, lambda: "a connection was left open")
 
 
 def says(data: bytes, *, closes: bool = True) -> Callable[[Caller, Heard], Any]:
@@ -105,16 +102,14 @@ def says(data: bytes, *, closes: bool = True) -> Callable[[Caller, Heard], Any]:
         (plain(b"hello") + plain(b"an answer to nothing"), False),
     ],
 )
-def test_an_answer_in_every_form_it_may_have(data: bytes, kept: bool) -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_an_answer_in_every_form_it_may_have(data: bytes, kept: bool) -> None:
+    async with pool_of() as (fake, pool):
         fake.behaves = says(data)
         pool.send(ear := Ear())
         await ear.heard()
         assert (ear.failure, ear.status, ear.body) == (None, 200, b"hello")
         if not kept:
             await until(lambda: pool.connections == 0)
-
-    with_pool(test)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +132,14 @@ def test_an_answer_in_every_form_it_may_have(data: bytes, kept: bool) -> None:
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 4000, Fault.NONSENSE, "without a body"),
     ],
 )
-def test_what_is_no_answer_ends_the_exchange_and_its_connection(data: bytes, fault: Fault, said: str) -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_what_is_no_answer_ends_the_exchange_and_its_connection(data: bytes, fault: Fault, said: str) -> None:
+    async with pool_of() as (fake, pool):
         fake.behaves = says(data)
         pool.send(ear := Ear())
         await ear.heard()
         assert ear.fault is fault
         assert ear.failure is not None and said in ear.failure.problem
         await until(lambda: pool.connections == 0)
-
-    with_pool(test)
 
 
 @settings(max_examples=40, deadline=None)
@@ -179,8 +172,8 @@ def test_it_does_not_matter_how_an_answer_is_cut(cuts: list[int], data: bytes) -
     assert (ear.over, ear.failure, ear.body) == (True, None, b"hello")
 
 
-def test_a_connection_is_kept_and_used_again() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_a_connection_is_kept_and_used_again() -> None:
+    async with pool_of() as (fake, pool):
         for _ in range(5):
             pool.send(ear := Ear())
             await ear.heard()
@@ -192,11 +185,9 @@ def test_a_connection_is_kept_and_used_again() -> None:
             assert (await ear.heard()).failure is None
         assert fake.accepted == 3
 
-    with_pool(test)
 
-
-def test_a_kept_connection_that_was_closed_meanwhile_is_replaced_once() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced_once() -> None:
+    async with pool_of() as (fake, pool):
         pool.send(ear := Ear())
         await ear.heard()
         fake.behaves = says(b"")
@@ -205,11 +196,9 @@ def test_a_kept_connection_that_was_closed_meanwhile_is_replaced_once() -> None:
         # The second connection was fresh, so that its end is an answer of a kind.
         assert (ear.fault, fake.accepted, len(fake.heard)) == (Fault.CUT, 2, 3)
 
-    with_pool(test)
 
-
-def test_nothing_is_sent_twice_once_a_byte_has_come() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_nothing_is_sent_twice_once_a_byte_has_come() -> None:
+    async with pool_of() as (fake, pool):
         pool.send(ear := Ear())
         await ear.heard()
         fake.behaves = says(b"HTTP/1.1 200")
@@ -217,11 +206,9 @@ def test_nothing_is_sent_twice_once_a_byte_has_come() -> None:
         await ear.heard()
         assert (ear.fault, fake.accepted, len(fake.heard)) == (Fault.CUT, 1, 2)
 
-    with_pool(test)
 
-
-def test_silence_ends_an_exchange() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_silence_ends_an_exchange() -> None:
+    async with pool_of(timeouts=Timeouts(first_byte=1.0, between_bytes=2.0)) as (fake, pool):
         told = asyncio.Event()
 
         async def behave(caller: Caller, heard: Heard) -> None:
@@ -243,22 +230,18 @@ def test_silence_ends_an_exchange() -> None:
             assert ear.fault is Fault.TIMEOUT
             assert ear.failure is not None and said in ear.failure.problem
 
-    with_pool(test, timeouts=Timeouts(first_byte=1.0, between_bytes=2.0))
 
-
-def test_a_connection_without_requests_is_given_up_in_the_end() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_a_connection_without_requests_is_given_up_in_the_end() -> None:
+    async with pool_of() as (_, pool):
         pool.send(ear := Ear())
         await ear.heard()
         for _ in range(200):
             pool.tick()
         assert pool.connections == 0
 
-    with_pool(test)
 
-
-def test_what_is_not_read_does_not_come() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_what_is_not_read_does_not_come() -> None:
+    async with pool_of() as (fake, pool):
         sent = 0
 
         async def behave(caller: Caller, heard: Heard) -> None:
@@ -292,12 +275,11 @@ def test_what_is_not_read_does_not_come() -> None:
             await asyncio.sleep(0)
         assert (ear.failure, len(ear.body)) == (None, 32 << 20)
 
-    with_pool(test)
-
 
 @pytest.mark.parametrize("when", ["connecting", "waiting", "answering"])
-def test_a_cancel_closes_the_connection_and_is_the_last_word(when: str) -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_a_cancel_closes_the_connection_and_is_the_last_word(when: str) -> None:
+    async with pool_of() as (fake, pool):
+
         async def behave(caller: Caller, heard: Heard) -> None:
             if when == "answering":
                 await caller.say(STREAM + chunk(b"x"))
@@ -312,11 +294,10 @@ def test_a_cancel_closes_the_connection_and_is_the_last_word(when: str) -> None:
         await until(lambda: pool.connections == 0 and fake.open == 0)
         assert not ear.over
 
-    with_pool(test)
 
+async def test_the_number_of_connections_is_bounded() -> None:
+    async with pool_of(most=3) as (fake, pool):
 
-def test_the_number_of_connections_is_bounded() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
         async def behave(caller: Caller, heard: Heard) -> None:
             await caller.gone()
 
@@ -330,60 +311,51 @@ def test_the_number_of_connections_is_bounded() -> None:
         for ear in ears:
             ear.cancel()
 
-    with_pool(test, most=3)
+
+async def test_a_port_where_nothing_listens() -> None:
+    async with upstream() as fake:
+        url = fake.url
+    pool = ConnectionPool(origin_of(url))
+    pool.send(ear := Ear())
+    await ear.heard()
+    assert ear.fault is Fault.UNREACHABLE
+    await pool.aclose()
 
 
-def test_a_port_where_nothing_listens() -> None:
-    async def main() -> None:
-        async with upstream() as fake:
-            url = fake.url
-        pool = ConnectionPool(origin_of(url))
-        pool.send(ear := Ear())
-        await ear.heard()
-        assert ear.fault is Fault.UNREACHABLE
-        await pool.aclose()
-
-    bounded(main)
-
-
-def test_a_name_that_does_not_exist() -> None:
-    async def main() -> None:
-        pool = ConnectionPool(origin_of("http://nowhere.invalid/v1"))
-        pool.send(ear := Ear())
-        await ear.heard()
-        assert ear.failure is not None and "looked up" in ear.failure.problem
-        await pool.aclose()
-
-    bounded(main)
+async def test_a_name_that_does_not_exist() -> None:
+    pool = ConnectionPool(origin_of("http://nowhere.invalid/v1"))
+    pool.send(ear := Ear())
+    await ear.heard()
+    assert ear.failure is not None and "looked up" in ear.failure.problem
+    await pool.aclose()
 
 
 @pytest.mark.parametrize(
     ("hosts", "name", "accepted"),
     [(("127.0.0.1",), "", True), (("api.example",), "api.example", True), (("api.example",), "", False)],
 )
-def test_a_certificate_must_be_for_the_host(tmp_path: Path, hosts: tuple[str, ...], name: str, accepted: bool) -> None:
+async def test_a_certificate_must_be_for_the_host(
+    tmp_path: Path, hosts: tuple[str, ...], name: str, accepted: bool
+) -> None:
     authority = Authority(tmp_path)
     signed = authority.signed(hosts=hosts)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
 
-    async def main() -> None:
-        async with upstream(context) as fake:
-            contexts = renewed_ssl_context(TlsFiles(authority.ca))
-            pool = ConnectionPool(origin_of(fake.url), contexts=contexts.get, server_name=name)
-            pool.send(ear := Ear())
-            await ear.heard()
-            if accepted:
-                assert (ear.failure, ear.status) == (None, 200)
-            else:
-                assert ear.failure is not None and "certificate" in ear.failure.problem
-            await pool.aclose()
-
-    bounded(main)
+    async with upstream(context) as fake:
+        contexts = renewed_ssl_context(TlsFiles(authority.ca))
+        pool = ConnectionPool(origin_of(fake.url), contexts=contexts.get, server_name=name)
+        pool.send(ear := Ear())
+        await ear.heard()
+        if accepted:
+            assert (ear.failure, ear.status) == (None, 200)
+        else:
+            assert ear.failure is not None and "certificate" in ear.failure.problem
+        await pool.aclose()
 
 
-def test_get_is_bounded_and_follows_nothing() -> None:
-    async def test(fake: Upstream, pool: ConnectionPool) -> None:
+async def test_get_is_bounded_and_follows_nothing() -> None:
+    async with pool_of() as (fake, pool):
         fake.health = plain(b"moved", "302 Found", location="http://127.0.0.1:1/")
         fake.pages = {"/metrics": plain(b"x" * 1000)}
         assert await get(pool, "/v1/models", {"x-a": "b"}, 1000, 5.0) == (302, b"moved")
@@ -396,8 +368,6 @@ def test_get_is_bounded_and_follows_nothing() -> None:
         fake.health = b"HTTP/1.1 200"
         with pytest.raises(HttpFailure, match="no answer within"):
             await get(pool, "/", {}, 10, 0.05)
-
-    with_pool(test)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from protos.protocol_error import ProtocolError
 from routing.transports.http2.grpc_call import Call
 from routing.transports.http2.grpc_status import Fields, Status
 from routing.transports.http2.http2_connection import QUIET_TICKS, WINDOW, Connection, Full
-from tests.harness import bounded
+from tests.loops import bounded
 
 DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 END_STREAM, END_HEADERS, PADDED, PRIORITY = 0x1, 0x4, 0x8, 0x20
@@ -148,28 +148,25 @@ def test_a_call_and_its_answer() -> None:
     st.lists(st.integers(1, 200), max_size=8),
     st.lists(st.integers(1, 60), min_size=1, max_size=10),
 )
-def test_however_the_bytes_are_cut_the_messages_are_the_same(
+async def test_however_the_bytes_are_cut_the_messages_are_the_same(
     payloads: list[bytes], frames: list[int], reads: list[int]
 ) -> None:
-    async def main() -> None:
-        side = Side()
-        _, heard = side.call()
-        body, parts = b"".join(message(payload) for payload in payloads), []
-        for size in (*frames, len(body)):
-            parts.append(frame(DATA, 0, 1, body[:size]))
-            body = body[size:]
-        wire = frame(HEADERS, END_HEADERS, 1, ANSWER) + b"".join(parts)
-        wire += frame(HEADERS, END_HEADERS | END_STREAM, 1, OK)
-        at = 0
-        while at < len(wire):
-            size = reads[at % len(reads)]
-            side.hear(wire[at : at + size])
-            at += size
-        assert heard.messages == payloads
-        assert heard.ends == [(Status.OK, "")]
-        side.done()
-
-    asyncio.run(main())
+    side = Side()
+    _, heard = side.call()
+    body, parts = b"".join(message(payload) for payload in payloads), []
+    for size in (*frames, len(body)):
+        parts.append(frame(DATA, 0, 1, body[:size]))
+        body = body[size:]
+    wire = frame(HEADERS, END_HEADERS, 1, ANSWER) + b"".join(parts)
+    wire += frame(HEADERS, END_HEADERS | END_STREAM, 1, OK)
+    at = 0
+    while at < len(wire):
+        size = reads[at % len(reads)]
+        side.hear(wire[at : at + size])
+        at += size
+    assert heard.messages == payloads
+    assert heard.ends == [(Status.OK, "")]
+    side.done()
 
 
 def test_padding_priorities_and_blocks_in_several_frames() -> None:
@@ -352,35 +349,29 @@ def test_a_server_that_goes_away_answers_what_it_has_taken() -> None:
         (frame(SETTINGS) + frame(WINDOW_UPDATE, 0, 0, b"abc"), "wrong size"),
     ],
 )
-def test_what_is_not_the_protocol_ends_the_connection(data: bytes, problem: str) -> None:
-    async def main() -> None:
-        pipe = Pipe()
-        connection = Connection("host:1", "http", 1000)
-        connection.connection_made(pipe)
-        heard = Heard()
-        connection.start("/s/M", b"", heard)
-        connection.data_received(data)
-        ((status, said),) = heard.ends
-        assert status is Status.UNAVAILABLE
-        assert problem in said
-        assert pipe.closed
-        assert connection.lost.done()
-        if not data.startswith(frame(SETTINGS)):
-            with pytest.raises(ProtocolError, match=problem):
-                await connection.ready
-
-    bounded(main)
+async def test_what_is_not_the_protocol_ends_the_connection(data: bytes, problem: str) -> None:
+    pipe = Pipe()
+    connection = Connection("host:1", "http", 1000)
+    connection.connection_made(pipe)
+    heard = Heard()
+    connection.start("/s/M", b"", heard)
+    connection.data_received(data)
+    ((status, said),) = heard.ends
+    assert status is Status.UNAVAILABLE
+    assert problem in said
+    assert pipe.closed
+    assert connection.lost.done()
+    if not data.startswith(frame(SETTINGS)):
+        with pytest.raises(ProtocolError, match=problem):
+            await connection.ready
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_it_raise(data: bytes) -> None:
-    async def main() -> None:
-        side = Side()
-        side.call()
-        side.hear(data)
-        side.done()
-
-    asyncio.run(main())
+async def test_no_bytes_make_it_raise(data: bytes) -> None:
+    side = Side()
+    side.call()
+    side.hear(data)
+    side.done()
 
 
 def test_a_handler_that_fails_takes_no_other_call_with_it_but_the_connection() -> None:

@@ -1,6 +1,5 @@
 """A connection's header blocks: bad ones end it, and what was read or written before changes none."""
 
-import asyncio
 import re
 
 import pytest
@@ -49,15 +48,12 @@ def test_a_bad_header_block_ends_the_connection(broken: str) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_header_block_is_read_or_ends_the_connection(data: bytes) -> None:
-    async def main() -> None:
-        side = Side()
-        _, heard = side.call()
-        side.hear(frame(HEADERS, END_HEADERS, 1, data))
-        assert side.pipe.closed == any("a bad header block" in said for _, said in heard.ends)
-        side.done()
-
-    asyncio.run(main())
+async def test_any_header_block_is_read_or_ends_the_connection(data: bytes) -> None:
+    side = Side()
+    _, heard = side.call()
+    side.hear(frame(HEADERS, END_HEADERS, 1, data))
+    assert side.pipe.closed == any("a bad header block" in said for _, said in heard.ends)
+    side.done()
 
 
 @pytest.mark.parametrize(

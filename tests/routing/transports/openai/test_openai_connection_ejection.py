@@ -13,7 +13,7 @@ from protos.errors import (
 from routing.fleet.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
 from routing.health.replica_status import State
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.routing_transports import OpenAITransport
 from tests.upstreams import upstream
 
@@ -29,17 +29,14 @@ from tests.upstreams import upstream
         (ReplicaFailed("boom"), True, True),
     ],
 )
-def test_who_is_ejected(error: PenstockError, begun: bool, ejected: bool) -> None:
-    async def main() -> None:
-        async with upstream() as one, upstream() as other:
-            specs = [OpenAITransport(one).connection.spec, OpenAITransport(other, id_="p/1").connection.spec]
-            fleet = Fleet(specs, "w")
-            fleet.start()
-            await until(lambda: fleet.ready_replicas == 2)
-            for _ in range(CONSECUTIVE_FAULTS):
-                fleet.failed("p/0", error, 30.0, begun=begun)
-            states = [status.state for status in fleet.statuses()]
-            assert states == [State.EJECTED if ejected else State.READY, State.READY]
-            await fleet.aclose()
-
-    bounded(main)
+async def test_who_is_ejected(error: PenstockError, begun: bool, ejected: bool) -> None:
+    async with upstream() as one, upstream() as other:
+        specs = [OpenAITransport(one).connection.spec, OpenAITransport(other, id_="p/1").connection.spec]
+        fleet = Fleet(specs, "w")
+        fleet.start()
+        await until(lambda: fleet.ready_replicas == 2)
+        for _ in range(CONSECUTIVE_FAULTS):
+            fleet.failed("p/0", error, 30.0, begun=begun)
+        states = [status.state for status in fleet.statuses()]
+        assert states == [State.EJECTED if ejected else State.READY, State.READY]
+        await fleet.aclose()

@@ -21,7 +21,7 @@ from protos.errors import (
 from routing.health.replica_status import State
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
-from tests.harness import bounded, until
+from tests.loops import bounded, until
 from tests.routing_transports import OpenAITransport, connected
 from tests.upstreams import ANSWER, END, EVENT, LAST, STREAM, Caller, Heard, chunk, plain, streamed, upstream
 
@@ -135,64 +135,55 @@ def test_no_whole_answer(behaves: Any, said: str) -> None:
         (closing(chunk(b'data: {"error":{"message":"boom"}}\n\n')), "an error in the stream"),
     ],
 )
-def test_a_stream_that_breaks_says_so_after_what_has_come(end: Any, said: str) -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
+async def test_a_stream_that_breaks_says_so_after_what_has_come(end: Any, said: str) -> None:
+    async with upstream() as fake, connected(fake) as transport:
 
-            async def behave(caller: Caller, heard: Heard) -> object:
-                await caller.say(STREAM + chunk(EVENT % b"a"))
-                await until(lambda: client.relay)
-                return await end(caller, heard)
+        async def behave(caller: Caller, heard: Heard) -> object:
+            await caller.say(STREAM + chunk(EVENT % b"a"))
+            await until(lambda: client.relay)
+            return await end(caller, heard)
 
-            fake.behaves = behave
-            client = transport.ask()
-            await client.begun()
-            assert client.relay is not None
-            assert await client.relay.read() == (EVENT % b"a").replace(b"theirs", b"ours")
-            with pytest.raises(ReplicaFailed) as caught:
-                await client.relay.read()
-            assert said in caught.value.detail
-            assert client.error is caught.value
-            assert not client.finishes
-
-    bounded(main)
+        fake.behaves = behave
+        client = transport.ask()
+        await client.begun()
+        assert client.relay is not None
+        assert await client.relay.read() == (EVENT % b"a").replace(b"theirs", b"ours")
+        with pytest.raises(ReplicaFailed) as caught:
+            await client.relay.read()
+        assert said in caught.value.detail
+        assert client.error is caught.value
+        assert not client.finishes
 
 
 @pytest.mark.parametrize("end", [b"}", b"]"])
-def test_a_long_answer_that_breaks(end: bytes) -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
-            body = b'{"model":"theirs","x":"' + b"x" * (2 << 20) + b'"' + end
-            fake.behaves = closing(plain(body)[: -1 if end == b"}" else len(body) * 2])
-            with pytest.raises(ReplicaFailed):
-                await transport.ask(stream=False).answer()
-
-    bounded(main)
+async def test_a_long_answer_that_breaks(end: bytes) -> None:
+    async with upstream() as fake, connected(fake) as transport:
+        body = b'{"model":"theirs","x":"' + b"x" * (2 << 20) + b'"' + end
+        fake.behaves = closing(plain(body)[: -1 if end == b"}" else len(body) * 2])
+        with pytest.raises(ReplicaFailed):
+            await transport.ask(stream=False).answer()
 
 
 @pytest.mark.parametrize("surplus", [EVENT % b"x", b"garbage"])
 @pytest.mark.parametrize("apart", [True, False])
-def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_not_used_again(
+async def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_not_used_again(
     surplus: bytes, apart: bool
 ) -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
+    async with upstream() as fake, connected(fake) as transport:
 
-            async def behave(caller: Caller, heard: Heard) -> bool:
-                await caller.say(STREAM + chunk(EVENT % b"a" + END + (b"" if apart else surplus)))
-                if apart:
-                    await until(lambda: client.finishes)
-                    await caller.say(chunk(surplus))
-                await caller.gone()
-                return False
+        async def behave(caller: Caller, heard: Heard) -> bool:
+            await caller.say(STREAM + chunk(EVENT % b"a" + END + (b"" if apart else surplus)))
+            if apart:
+                await until(lambda: client.finishes)
+                await caller.say(chunk(surplus))
+            await caller.gone()
+            return False
 
-            fake.behaves = behave
-            client = transport.ask()
-            assert (await client.answer()).endswith(DONE)
-            assert client.error is None and len(client.finishes) == 1
-            await until(lambda: transport.connection._pool.connections == 1)
-
-    bounded(main)
+        fake.behaves = behave
+        client = transport.ask()
+        assert (await client.answer()).endswith(DONE)
+        assert client.error is None and len(client.finishes) == 1
+        await until(lambda: transport.connection._pool.connections == 1)
 
 
 @pytest.mark.parametrize(
@@ -206,34 +197,31 @@ def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_not_used
         ("503 Service Unavailable", {"retry_after": "3"}, 3.0),
     ],
 )
-def test_one_that_is_over_its_limit_is_left_alone_for_so_long(
+async def test_one_that_is_over_its_limit_is_left_alone_for_so_long(
     status: str, headers: dict[str, str], seconds: float
 ) -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
-            fake.behaves = plain(b"{}", status, **headers)
-            client = await transport.ask().begun()
-            limited = status.startswith("429")
-            assert isinstance(client.error, UpstreamRateLimited) is limited
-            assert isinstance(client.error, ReplicaUnavailable)
-            assert (client.error.status, client.error.retry_after) == (429 if limited else 503, seconds)
-            assert not transport.is_connected() and not transport.connection.ready
-            assert f"{seconds:g} s" in transport.connection.health.reason
-            with pytest.raises(UpstreamRateLimited):
-                transport.ask()
-            await transport.connection._look()
-            transport.clock.now += seconds - 0.1
-            transport.connection.tick(probes=True)
-            assert not transport.is_connected()
-            transport.clock.now += 0.2
-            transport.connection.tick(probes=True)
-            assert transport.is_connected()
-            await until(lambda: transport.connection.health.state is State.RETURNING)
-            fake.behaves = streamed(EVENT % b"a", END)
-            assert await transport.ask().answer()
-            assert not transport.failing
-
-    bounded(main)
+    async with upstream() as fake, connected(fake) as transport:
+        fake.behaves = plain(b"{}", status, **headers)
+        client = await transport.ask().begun()
+        limited = status.startswith("429")
+        assert isinstance(client.error, UpstreamRateLimited) is limited
+        assert isinstance(client.error, ReplicaUnavailable)
+        assert (client.error.status, client.error.retry_after) == (429 if limited else 503, seconds)
+        assert not transport.is_connected() and not transport.connection.ready
+        assert f"{seconds:g} s" in transport.connection.health.reason
+        with pytest.raises(UpstreamRateLimited):
+            transport.ask()
+        await transport.connection._look()
+        transport.clock.now += seconds - 0.1
+        transport.connection.tick(probes=True)
+        assert not transport.is_connected()
+        transport.clock.now += 0.2
+        transport.connection.tick(probes=True)
+        assert transport.is_connected()
+        await until(lambda: transport.connection.health.state is State.RETURNING)
+        fake.behaves = streamed(EVENT % b"a", END)
+        assert await transport.ask().answer()
+        assert not transport.failing
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
@@ -271,104 +259,86 @@ def test_a_clients_mistake_is_told_to_the_client(status: str, body: bytes, kind:
         assert error.param == "top_p"
 
 
-def test_one_that_cannot_be_had_again_and_again_is_ejected() -> None:
+async def test_one_that_cannot_be_had_again_and_again_is_ejected() -> None:
     failing: list[str] = []
 
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
-            fake.behaves = plain(b"", "503 Service Unavailable")
-            for _ in range(5):
-                client = await transport.ask().begun()
-                assert isinstance(client.error, ReplicaUnavailable)
-            failing.extend(transport.failing)
-
-    bounded(main)
+    async with upstream() as fake, connected(fake) as transport:
+        fake.behaves = plain(b"", "503 Service Unavailable")
+        for _ in range(5):
+            client = await transport.ask().begun()
+            assert isinstance(client.error, ReplicaUnavailable)
+        failing.extend(transport.failing)
     assert len(failing) == 1 and "503" in failing[0]
 
 
-def test_one_that_is_gone() -> None:
-    async def main() -> None:
-        async with upstream() as fake:
-            transport = OpenAITransport(fake)
-            transport.connection.start()
-            await until(lambda: transport.connection.connected)
-        client = await transport.ask().begun()
-        assert isinstance(client.error, ReplicaUnavailable) and "no connection" in client.error.detail
-        await until(lambda: not transport.connection.connected)
-        await transport.connection.aclose()
-
-    bounded(main)
+async def test_one_that_is_gone() -> None:
+    async with upstream() as fake:
+        transport = OpenAITransport(fake)
+        transport.connection.start()
+        await until(lambda: transport.connection.connected)
+    client = await transport.ask().begun()
+    assert isinstance(client.error, ReplicaUnavailable) and "no connection" in client.error.detail
+    await until(lambda: not transport.connection.connected)
+    await transport.connection.aclose()
 
 
-def test_silence_is_a_fault() -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake, first_byte_seconds=0.25) as transport:
+async def test_silence_is_a_fault() -> None:
+    async with upstream() as fake, connected(fake, first_byte_seconds=0.25) as transport:
 
-            async def behave(caller: Caller, heard: Heard) -> None:
-                await caller.gone()
+        async def behave(caller: Caller, heard: Heard) -> None:
+            await caller.gone()
 
-            fake.behaves = behave
-            client = transport.ask()
-            await until(lambda: fake.heard)
-            for _ in range(3):
-                transport.connection._pool.tick()
-            assert isinstance(client.error, ReplicaFailed) and "for too long" in client.error.detail
-
-    bounded(main)
+        fake.behaves = behave
+        client = transport.ask()
+        await until(lambda: fake.heard)
+        for _ in range(3):
+            transport.connection._pool.tick()
+        assert isinstance(client.error, ReplicaFailed) and "for too long" in client.error.detail
 
 
-def test_a_certificate_of_another_name(tmp_path: Path) -> None:
+async def test_a_certificate_of_another_name(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     signed = authority.signed(hosts=("api.example",))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
 
-    async def main() -> None:
-        async with upstream(context) as fake:
-            transport = OpenAITransport(fake, tls=TlsFiles(authority.ca))
-            transport.connection.start()
-            await until(lambda: "certificate" in transport.connection.health.reason)
-            assert not transport.connection.connected
-            await transport.connection.aclose()
-            async with connected(fake, tls=TlsFiles(authority.ca, server_name="api.example")) as good:
-                fake.behaves = streamed(EVENT % b"a", END)
-                assert await good.ask().answer()
-                assert fake.heard[0].headers["host"].startswith("api.example:")
-
-    bounded(main)
+    async with upstream(context) as fake:
+        transport = OpenAITransport(fake, tls=TlsFiles(authority.ca))
+        transport.connection.start()
+        await until(lambda: "certificate" in transport.connection.health.reason)
+        assert not transport.connection.connected
+        await transport.connection.aclose()
+        async with connected(fake, tls=TlsFiles(authority.ca, server_name="api.example")) as good:
+            fake.behaves = streamed(EVENT % b"a", END)
+            assert await good.ask().answer()
+            assert fake.heard[0].headers["host"].startswith("api.example:")
 
 
 @pytest.mark.parametrize(
     ("status", "refused"), [("401 Unauthorized", True), ("500 Oh", False), ("404 Not Found", False)]
 )
-def test_what_a_look_finds_wrong(status: str, refused: bool) -> None:
-    async def main() -> None:
-        async with upstream() as fake:
-            fake.health = plain(b"", status)
-            transport = OpenAITransport(fake)
-            transport.connection.start()
-            state = State.REFUSED if refused else State.CONNECTING
-            await until(lambda: status[:3] in transport.connection.health.reason)
-            assert transport.connection.health.state is state
-            await transport.connection.aclose()
-
-    bounded(main)
+async def test_what_a_look_finds_wrong(status: str, refused: bool) -> None:
+    async with upstream() as fake:
+        fake.health = plain(b"", status)
+        transport = OpenAITransport(fake)
+        transport.connection.start()
+        state = State.REFUSED if refused else State.CONNECTING
+        await until(lambda: status[:3] in transport.connection.health.reason)
+        assert transport.connection.health.state is state
+        await transport.connection.aclose()
 
 
-def test_closing_the_transport_fails_what_is_open() -> None:
-    async def main() -> None:
-        async with upstream() as fake, connected(fake) as transport:
+async def test_closing_the_transport_fails_what_is_open() -> None:
+    async with upstream() as fake, connected(fake) as transport:
 
-            async def behave(caller: Caller, heard: Heard) -> None:
-                if len(fake.heard) == 1:
-                    await caller.say(STREAM + chunk(EVENT % b"a"))
-                await caller.gone()
+        async def behave(caller: Caller, heard: Heard) -> None:
+            if len(fake.heard) == 1:
+                await caller.say(STREAM + chunk(EVENT % b"a"))
+            await caller.gone()
 
-            fake.behaves = behave
-            clients = [await transport.ask().begun(), transport.ask(), transport.ask(stream=False)]
-            await until(lambda: len(fake.heard) == 3)
-            clients.append(transport.ask())
-            await transport.connection.aclose()
-            assert all(isinstance(client.error, ReplicaUnavailable) for client in clients)
-
-    bounded(main)
+        fake.behaves = behave
+        clients = [await transport.ask().begun(), transport.ask(), transport.ask(stream=False)]
+        await until(lambda: len(fake.heard) == 3)
+        clients.append(transport.ask())
+        await transport.connection.aclose()
+        assert all(isinstance(client.error, ReplicaUnavailable) for client in clients)

@@ -12,7 +12,7 @@ from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, Open
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
-from tests.harness import bounded, until
+from tests.loops import until
 from tests.upstreams import upstream
 
 
@@ -32,40 +32,36 @@ def serving_with(authority: Authority) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("broken", [b"", b"-----BEGIN CERTIFICATE-----\nhalf", None])
-def test_a_worker_starts_with_a_broken_file_and_connects_once_it_is_whole(tmp_path: Path, broken: bytes | None) -> None:
+async def test_a_worker_starts_with_a_broken_file_and_connects_once_it_is_whole(
+    tmp_path: Path, broken: bytes | None
+) -> None:
     authority = Authority(tmp_path)
     whole, ca = authority.ca.read_bytes(), tmp_path / "given.pem"
     if broken is not None:
         ca.write_bytes(broken)
 
-    async def main() -> None:
-        async with upstream(serving_with(authority)) as fake:
-            fleet = Fleet([spec_of(fake.url, tls=TlsFiles(ca, server_name="api.example"))], "w")
-            fleet.start()
-            await until(lambda: str(ca) in fleet.problems()["p/0"])
-            assert not fleet.ready
-            ca.write_bytes(whole)
-            await asyncio.wait_for(fleet.wait_ready(1), 10)
-            await fleet.aclose()
-
-    bounded(main)
+    async with upstream(serving_with(authority)) as fake:
+        fleet = Fleet([spec_of(fake.url, tls=TlsFiles(ca, server_name="api.example"))], "w")
+        fleet.start()
+        await until(lambda: str(ca) in fleet.problems()["p/0"])
+        assert not fleet.ready
+        ca.write_bytes(whole)
+        await asyncio.wait_for(fleet.wait_ready(1), 10)
+        await fleet.aclose()
 
 
-def test_authorities_whose_comments_are_in_any_language(tmp_path: Path) -> None:
+async def test_authorities_whose_comments_are_in_any_language(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     authority.ca.write_bytes("# NetLock Arany Főtanúsítvány\n".encode() + authority.ca.read_bytes())
 
-    async def main() -> None:
-        async with upstream(serving_with(authority)) as fake:
-            fleet = Fleet([spec_of(fake.url, tls=TlsFiles(authority.ca, server_name="api.example"))], "w")
-            fleet.start()
-            await fleet.wait_ready(1)
-            await fleet.aclose()
-
-    bounded(main)
+    async with upstream(serving_with(authority)) as fake:
+        fleet = Fleet([spec_of(fake.url, tls=TlsFiles(authority.ca, server_name="api.example"))], "w")
+        fleet.start()
+        await fleet.wait_ready(1)
+        await fleet.aclose()
 
 
-def test_one_that_was_found_is_asked_by_its_name(tmp_path: Path) -> None:
+async def test_one_that_was_found_is_asked_by_its_name(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
 
     async def host_seen(context: ssl.SSLContext | None, tls: TlsFiles | None) -> str:
@@ -76,10 +72,7 @@ def test_one_that_was_found_is_asked_by_its_name(tmp_path: Path) -> None:
             await fleet.aclose()
             return fake.looks[0].headers["host"].partition(":")[0]
 
-    async def main() -> None:
-        assert await host_seen(None, None) == "found.example"
-        # Whatever its certificate is for.
-        tls = TlsFiles(authority.ca, server_name="api.example")
-        assert await host_seen(serving_with(authority), tls) == "found.example"
-
-    bounded(main)
+    assert await host_seen(None, None) == "found.example"
+    # Whatever its certificate is for.
+    tls = TlsFiles(authority.ca, server_name="api.example")
+    assert await host_seen(serving_with(authority), tls) == "found.example"

@@ -12,7 +12,8 @@ from protos.types import Failure
 from routing.health.replica_status import State
 from tests.fake_triton import FakeTriton
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
-from tests.harness import bounded, drained, engine_of, submit_of, until
+from tests.harness import drained, engine_of, submit_of
+from tests.loops import until
 from tests.triton_transports import connected, settings_of, transport_to
 
 
@@ -52,62 +53,50 @@ def change(**fields: Any) -> Callable[[FakeTriton], None]:
         ),
     ],
 )
-def test_what_is_not_the_configured_model_is_refused_with_a_reason(
+async def test_what_is_not_the_configured_model_is_refused_with_a_reason(
     broken: Callable[[FakeTriton], None], reason: str
 ) -> None:
-    async def main() -> None:
-        fake = FakeTriton(SilentEngine())
-        broken(fake)
-        assert await refused(fake) == reason
-
-    bounded(main)
+    fake = FakeTriton(SilentEngine())
+    broken(fake)
+    assert await refused(fake) == reason
 
 
-def test_a_server_that_is_not_ready_yet_is_waited_for() -> None:
-    async def main() -> None:
-        fake = FakeTriton(SilentEngine())
-        fake.server_ready = False
-        async with fake.serving() as address:
-            transport = transport_to(address, settings_of())
-            transport.start()
-            await until(lambda: transport.health.reason == "the server is not ready")
-            fake.server_ready = True
-            await until(lambda: transport.connected)
-            fake.model_ready = False
-            await until(lambda: not transport.connected)
-            await transport.aclose()
-
-    bounded(main)
+async def test_a_server_that_is_not_ready_yet_is_waited_for() -> None:
+    fake = FakeTriton(SilentEngine())
+    fake.server_ready = False
+    async with fake.serving() as address:
+        transport = transport_to(address, settings_of())
+        transport.start()
+        await until(lambda: transport.health.reason == "the server is not ready")
+        fake.server_ready = True
+        await until(lambda: transport.connected)
+        fake.model_ready = False
+        await until(lambda: not transport.connected)
+        await transport.aclose()
 
 
-def test_a_model_that_comes_back_otherwise_is_looked_at_anew() -> None:
-    async def main() -> None:
-        fake = FakeTriton(SilentEngine())
-        async with connected(fake) as transport:
-            fake.model_ready = False
-            await until(lambda: not transport.connected)
-            fake.max_batch_size = 0
-            fake.model_ready = True
-            await until(lambda: transport.connected)
-            stream = transport.open(submit_of(prompt=[1, 2], name="later"))
-            await until(lambda: fake.asked and fake.asked[-1].id == "later")
-            assert fake.asked[-1].shapes["input_ids"] == (2,)
-            stream.close()
-
-    bounded(main)
+async def test_a_model_that_comes_back_otherwise_is_looked_at_anew() -> None:
+    fake = FakeTriton(SilentEngine())
+    async with connected(fake) as transport:
+        fake.model_ready = False
+        await until(lambda: not transport.connected)
+        fake.max_batch_size = 0
+        fake.model_ready = True
+        await until(lambda: transport.connected)
+        stream = transport.open(submit_of(prompt=[1, 2], name="later"))
+        await until(lambda: fake.asked and fake.asked[-1].id == "later")
+        assert fake.asked[-1].shapes["input_ids"] == (2,)
+        stream.close()
 
 
-def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
-    async def main() -> None:
-        fake = FakeTriton(SilentEngine())
-        async with connected(fake, batch_dimension=False) as transport:
-            stream = transport.open(submit_of(prompt=[1, 2]))
-            _, (finish,) = await drained(stream)
-            assert finish.failure is not None
-            assert finish.failure.code == "engine_error"
-            stream.close()
-
-    bounded(main)
+async def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
+    fake = FakeTriton(SilentEngine())
+    async with connected(fake, batch_dimension=False) as transport:
+        stream = transport.open(submit_of(prompt=[1, 2]))
+        _, (finish,) = await drained(stream)
+        assert finish.failure is not None
+        assert finish.failure.code == "engine_error"
+        stream.close()
 
 
 @pytest.mark.parametrize(
@@ -117,99 +106,76 @@ def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
         ("Prompt length (9) exceeds maximum input length (8).", "context_length_exceeded"),
     ],
 )
-def test_an_error_ends_its_request_alone(message: str, code: str) -> None:
-    async def main() -> None:
-        fake = FakeTriton(RefusesWith(Failure("engine_error", message)))
-        async with connected(fake) as transport:
-            stream = transport.open(submit_of())
-            _, (finish,) = await drained(stream)
-            assert finish.failure is not None
-            assert finish.failure.code == code
-            assert message not in finish.failure.message and "not shown" in finish.failure.message
-            stream.close()
-            assert transport.connected
-            assert transport.in_flight == 0
-
-    bounded(main)
+async def test_an_error_ends_its_request_alone(message: str, code: str) -> None:
+    fake = FakeTriton(RefusesWith(Failure("engine_error", message)))
+    async with connected(fake) as transport:
+        stream = transport.open(submit_of())
+        _, (finish,) = await drained(stream)
+        assert finish.failure is not None
+        assert finish.failure.code == code
+        assert message not in finish.failure.message and "not shown" in finish.failure.message
+        stream.close()
+        assert transport.connected
+        assert transport.in_flight == 0
 
 
-def test_a_full_queue_is_no_failure_of_the_engine() -> None:
-    async def main() -> None:
-        async with connected(
-            FakeTriton(RefusesWith(Failure("engine_error", "Exceeds maximum queue size")))
-        ) as transport:
-            with pytest.raises(ReplicaUnavailable):
-                await transport.open(submit_of()).receive()
-            assert transport.in_flight == 0
-
-    bounded(main)
+async def test_a_full_queue_is_no_failure_of_the_engine() -> None:
+    async with connected(FakeTriton(RefusesWith(Failure("engine_error", "Exceeds maximum queue size")))) as transport:
+        with pytest.raises(ReplicaUnavailable):
+            await transport.open(submit_of()).receive()
+        assert transport.in_flight == 0
 
 
-def test_several_answers_to_one_prompt_are_refused() -> None:
-    async def main() -> None:
-        fake = FakeTriton(SilentEngine())
-        async with connected(fake) as transport:
-            stream = transport.open(submit_of(n=3))
-            _, finishes = await drained(stream, 3)
-            assert {finish.failure and finish.failure.code for finish in finishes} == {"unsupported_parameter"}
-            stream.close()
-            assert not fake.asked
-
-    bounded(main)
+async def test_several_answers_to_one_prompt_are_refused() -> None:
+    fake = FakeTriton(SilentEngine())
+    async with connected(fake) as transport:
+        stream = transport.open(submit_of(n=3))
+        _, finishes = await drained(stream, 3)
+        assert {finish.failure and finish.failure.code for finish in finishes} == {"unsupported_parameter"}
+        stream.close()
+        assert not fake.asked
 
 
 @pytest.mark.parametrize("responses", [0, 3])
-def test_a_stream_that_stops_before_its_end_is_lost(responses: int) -> None:
-    async def main() -> None:
-        fake = FakeTriton(engine_of())
-        fake.breaks_after = responses
-        async with connected(fake) as transport:
-            with pytest.raises(ReplicaUnavailable):
-                await drained(transport.open(submit_of(10)))
-            assert transport.in_flight == 0
-
-    bounded(main)
+async def test_a_stream_that_stops_before_its_end_is_lost(responses: int) -> None:
+    fake = FakeTriton(engine_of())
+    fake.breaks_after = responses
+    async with connected(fake) as transport:
+        with pytest.raises(ReplicaUnavailable):
+            await drained(transport.open(submit_of(10)))
+        assert transport.in_flight == 0
 
 
-def test_a_dead_engine_fails_what_it_had() -> None:
-    async def main() -> None:
-        async with connected(FakeTriton(DiesAfter(2))) as transport:
-            _, (finish,) = await drained(transport.open(submit_of()))
-            assert finish.failure is not None
-            assert finish.failure.code == "engine_error"
-
-    bounded(main)
+async def test_a_dead_engine_fails_what_it_had() -> None:
+    async with connected(FakeTriton(DiesAfter(2))) as transport:
+        _, (finish,) = await drained(transport.open(submit_of()))
+        assert finish.failure is not None
+        assert finish.failure.code == "engine_error"
 
 
-def test_a_client_that_leaves_cancels_the_request_there() -> None:
-    async def main() -> None:
-        silent = SilentEngine()
-        async with connected(FakeTriton(silent)) as transport:
-            stream = transport.open(submit_of())
-            await until(lambda: silent.submitted)
-            stream.close()
-            await until(lambda: silent.cancelled == [1])
-            assert transport.in_flight == 0
-
-    bounded(main)
+async def test_a_client_that_leaves_cancels_the_request_there() -> None:
+    silent = SilentEngine()
+    async with connected(FakeTriton(silent)) as transport:
+        stream = transport.open(submit_of())
+        await until(lambda: silent.submitted)
+        stream.close()
+        await until(lambda: silent.cancelled == [1])
+        assert transport.in_flight == 0
 
 
-def test_a_peer_that_is_no_triton_is_refused() -> None:
-    async def main() -> None:
-        server = grpc.aio.server()
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        transport = transport_to(f"127.0.0.1:{port}", settings_of())
-        transport.start()
-        await until(lambda: transport.health.reason.startswith("no Triton"))
-        assert transport.health.state is State.REFUSED
-        await transport.aclose()
-        await server.stop(None)
-
-    bounded(main)
+async def test_a_peer_that_is_no_triton_is_refused() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    transport = transport_to(f"127.0.0.1:{port}", settings_of())
+    transport.start()
+    await until(lambda: transport.health.reason.startswith("no Triton"))
+    assert transport.health.state is State.REFUSED
+    await transport.aclose()
+    await server.stop(None)
 
 
-def test_a_peer_that_babbles_is_refused_and_one_that_is_not_there_is_away() -> None:
+async def test_a_peer_that_babbles_is_refused_and_one_that_is_not_there_is_away() -> None:
     class Babbler(grpc.GenericRpcHandler):
         def service(self, details: object) -> Any:
             async def babble(request: bytes, context: object) -> bytes:
@@ -217,31 +183,25 @@ def test_a_peer_that_babbles_is_refused_and_one_that_is_not_there_is_away() -> N
 
             return grpc.unary_unary_rpc_method_handler(babble)
 
-    async def main() -> None:
-        server = grpc.aio.server()
-        server.add_generic_rpc_handlers((Babbler(),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        transport = transport_to(f"127.0.0.1:{port}", settings_of())
-        transport.start()
-        await until(lambda: transport.health.reason.startswith("no Triton: not a ServerReadyResponse"))
-        await server.stop(None)
-        await until(lambda: transport.health.state is State.CONNECTING, lambda: str(transport.health.state))
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Babbler(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    transport = transport_to(f"127.0.0.1:{port}", settings_of())
+    transport.start()
+    await until(lambda: transport.health.reason.startswith("no Triton: not a ServerReadyResponse"))
+    await server.stop(None)
+    await until(lambda: transport.health.state is State.CONNECTING, lambda: str(transport.health.state))
+    await transport.aclose()
+
+
+async def test_closing_the_transport_ends_everything() -> None:
+    engine = SilentEngine()
+    async with connected(FakeTriton(engine)) as transport:
+        streams = [transport.open(submit_of(name=f"r{i}")) for i in range(3)]
+        await until(lambda: len(engine.submitted) == 3)
         await transport.aclose()
-
-    bounded(main)
-
-
-def test_closing_the_transport_ends_everything() -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with connected(FakeTriton(engine)) as transport:
-            streams = [transport.open(submit_of(name=f"r{i}")) for i in range(3)]
-            await until(lambda: len(engine.submitted) == 3)
-            await transport.aclose()
-            for stream in streams:
-                with pytest.raises(ReplicaUnavailable):
-                    await stream.receive()
-            await until(lambda: sorted(engine.cancelled) == [1, 2, 3])
-
-    bounded(main)
+        for stream in streams:
+            with pytest.raises(ReplicaUnavailable):
+                await stream.receive()
+        await until(lambda: sorted(engine.cancelled) == [1, 2, 3])
