@@ -4,7 +4,7 @@ import msgspec
 
 from gateway.inference.explained_candidates import explained_context
 from gateway.inference.generate import admission_request
-from gateway.inference.generate_request import GenerateRequest, unrecorded
+from gateway.inference.generate_request import GenerateRequest, scratch_record
 from gateway.inference.prepare import prepare
 from gateway.inference.request_context import RequestContext
 from routing.contracts.explained_policy import ExplainedPolicy
@@ -17,7 +17,7 @@ async def dry_run(request: GenerateRequest, context: RequestContext, explained: 
     Limits are reserved as for any request, since the lease bounds the answer and thereby the decision; the reservation
     is released at once.
     """
-    prepared = await prepare(msgspec.structs.replace(request, record=unrecorded()), context, unrecorded())
+    prepared = await prepare(msgspec.structs.replace(request, record=scratch_record()), context, scratch_record())
     prepared.lease.release()
     context.handle.check()
     model = request.model

@@ -18,22 +18,27 @@ from protos.errors import (
 )
 
 #: Errors of a model that can never take the request.
-CANNOT_TAKE: Final[tuple[type[PenstockError], ...]] = (ContextLengthExceeded, UnsupportedParameter)
+UNFIT_ERRORS: Final[tuple[type[PenstockError], ...]] = (ContextLengthExceeded, UnsupportedParameter)
 #: Errors after which the next model of the chain is tried.
-FALLS_OVER: Final[tuple[type[PenstockError], ...]] = (ReplicaUnavailable, ReplicaFailed, Overloaded, *CANNOT_TAKE)
+FALLBACK_ERRORS: Final[tuple[type[PenstockError], ...]] = (
+    ReplicaUnavailable,
+    ReplicaFailed,
+    Overloaded,
+    *UNFIT_ERRORS,
+)
 
 
 def chain(
-    asked: ServedModel, models: Mapping[str, ServedModel], caller: Caller, size: int, max_tokens: int | None, n: int
+    requested: ServedModel, models: Mapping[str, ServedModel], caller: Caller, size: int, max_tokens: int | None, n: int
 ) -> Sequence[ServedModel]:
-    """Order the models that a request for `asked` is tried on; at least one.
+    """Order the models that a request for `requested` is tried on; at least one.
 
     Models that the caller may not use are left out. `size` is the body's length in bytes, `max_tokens` the bound of
     each of the `n` answers (None: what the context leaves).
     """
-    given = asked.fallbacks
+    given = requested.fallbacks
     if given is None:
-        return (asked,)
+        return (requested,)
     others = [models[name] for name in given.models if caller.allows_model(name)]
 
     def cost(model: ServedModel) -> float:
@@ -43,7 +48,7 @@ def chain(
         others.sort(key=cost)
     elif given.order == "latency":
         others.sort(key=lambda model: model.first_tokens.seconds)
-    found = [asked, *others]
+    found = [requested, *others]
     if given.usd is not None:
         found = [model for model in found if cost(model) <= given.usd] or [min(found, key=cost)]
     return found
@@ -57,6 +62,6 @@ def expected_usd(model: ServedModel, size: int, max_tokens: int | None, n: int) 
     return (prompt * price.input + n * output * price.output) / 1_000_000
 
 
-def patience(given: Fallbacks | None) -> float | None:
+def first_token_timeout(given: Fallbacks | None) -> float | None:
     """Give the seconds that a model has until its first token while another one remains; None: the whole deadline."""
     return None if given is None or given.ttft_ms is None else given.ttft_ms / 1000

@@ -6,12 +6,12 @@ from time import monotonic
 import msgspec
 
 from gateway.inference.explained_candidates import explained_context
-from gateway.inference.generate_request import GenerateRequest, unrecorded
+from gateway.inference.generate_request import GenerateRequest, scratch_record
 from gateway.inference.generation import Generation
 from gateway.inference.needs import name_guide
 from gateway.inference.prepare import Prepared, prepare
 from gateway.inference.request_context import RequestContext
-from gateway.inference.token_bounds import bound_to_tell
+from gateway.inference.token_bounds import upstream_bound
 from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.tenancy.limits.limiter import Lease, Usage
 from observability.tracing.trace_context import context_to_send
@@ -31,7 +31,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     """
     model, record = request.model, request.record
     # The record keeps the stages of the first model that got as far as a submit.
-    stages = unrecorded() if record.sent else record
+    stages = scratch_record() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
     lease, record.reserved_tokens = prepared.lease, prepared.reserved_tokens
@@ -60,7 +60,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     request, (max_tokens, *_) = prepared.request, prepared.bounds
     model = request.model
     if payload is not None and request.max_tokens is None:
-        payload = msgspec.structs.replace(payload, max_tokens=bound_to_tell(request, max_tokens))
+        payload = msgspec.structs.replace(payload, max_tokens=upstream_bound(request, max_tokens))
     return Submit(
         request_id=request.id,
         prompt_ids=prepared.prompt.ids,

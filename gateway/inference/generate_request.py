@@ -28,7 +28,7 @@ class FillIn(msgspec.Struct, frozen=True):
     suffix: str
 
 
-class OwnIds(list[int]):
+class TokenizedText(list[int]):
     """Token ids that the gateway made from a text; unlike a client's ids they may go to engines that only take text."""
 
 
@@ -47,7 +47,7 @@ class Best(msgspec.Struct, frozen=True):
 NewParser = Callable[[str], OutputParser | None]
 
 
-def unrecorded() -> RequestRecord:
+def scratch_record() -> RequestRecord:
     """Make a record that is never published, for the gateway's own requests."""
     return RequestRecord("", "", 0.0, 0.0)
 
@@ -62,7 +62,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     screens the answers, `record` is filled in as the request proceeds, and `parser` None means answers are text. Each
     of `prompts` has its own answers, numbered after those of the prompt before; `echo` is shown before each answer. A
     forwarded request is sent in bodies of `parts` bytes. `prompt_param` is the parameter of the prompts or parts.
-    `all_told` are the messages, if the body has nothing else for the model.
+    `only_messages` are the messages, if the body has nothing else for the model.
     """
 
     id: str
@@ -87,8 +87,8 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     parts: tuple[int, ...] = ()
     echo: tuple[str, ...] = ()
     best: Best | None = None
-    all_told: list[dict[str, Any]] | None = None
-    record: RequestRecord = msgspec.field(default_factory=unrecorded)
+    only_messages: list[dict[str, Any]] | None = None
+    record: RequestRecord = msgspec.field(default_factory=scratch_record)
 
     @property
     def opaque(self) -> bool:

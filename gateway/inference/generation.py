@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import monotonic
 
-from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.answer_text import FindingSource
 from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.inference.generate_request import GenerateRequest, NewParser
 from gateway.inference.parsed_answer import ParsedAnswer
@@ -193,15 +193,15 @@ class Generation:
         filter_ = self.request.filter
         if filter_ is None:
             return
-        looked: dict[int, list[Looked]] = {}
+        sources: dict[int, list[FindingSource]] = {}
         for index, sequence in enumerate(self.sequences):
             screen = sequence.screen
             if screen is not None and screen.noted:
-                looked[index] = [screen]
+                sources[index] = [screen]
         for index, answer in enumerate(self.answers or ()):
             if answer.screened is not None:
-                looked[index] = answer.screened.looked
-        if looked:
-            filter_.record(looked)
+                sources[index] = answer.screened.sources
+        if sources:
+            filter_.record(sources)
         if filter_.guarded:
             filter_.record_guarded()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
+from gateway.filtering.filters.answer_text import AnswerText, FindingSource, whole_characters
 from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.text.parsing.call_ids import is_own_call_id, new_call_id
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
@@ -47,8 +47,8 @@ class ScreenedDeltas:
         "_tails",
         "_text",
         "blocked",
-        "looked",
         "shown",
+        "sources",
     )
 
     def __init__(self, new_screen: NewScreen, *, patient: bool) -> None:
@@ -64,7 +64,7 @@ class ScreenedDeltas:
         self._passed = 0
         self.blocked = False
         #: The current channel's text, and those that found something or failed.
-        self.looked: list[Looked] = []
+        self.sources: list[FindingSource] = []
         #: Digest of what is shown, if one is wanted.
         self.shown: TextDigest | None = None
 
@@ -113,7 +113,7 @@ class ScreenedDeltas:
         screen = self._new_screen()
         found = screen.whole(whole_characters(text))
         if found.findings or found.failures:
-            self.looked.append(screen)
+            self.sources.append(screen)
         return found
 
     def _begun(self) -> AnswerText:
@@ -123,7 +123,7 @@ class ScreenedDeltas:
         if self._patient:
             screen.wait_for(GATHERED)
         text = self._text = AnswerText(screen, json=isinstance(place, int))
-        self.looked.append(text)
+        self.sources.append(text)
         if tail := self._tails.get(place):
             text.follow(tail, self._new_screen)
         return text
@@ -141,7 +141,7 @@ class ScreenedDeltas:
             given = self._with_entries(text, rest)
             self._entries.clear()
         if not (text.findings or text.failures):
-            self.looked.remove(text)
+            self.sources.remove(text)
         self._text = None
         self._passed = 0
         return given

@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from gateway.inference.generate import generate
-from gateway.inference.generate_request import GenerateRequest, OwnIds, unrecorded
+from gateway.inference.generate_request import GenerateRequest, TokenizedText, scratch_record
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import prepare
 from gateway.inference.prompt_encoding import EncodedPrompt
 from gateway.inference.request_context import RequestContext
-from gateway.inference.shared_reservation import Several, SharedLease
+from gateway.inference.shared_reservation import Parts, SharedLease
 from observability.logs import RateLimit
 from protos.errors import ClientGone, InternalError, PenstockError
 from protos.types import Finish
@@ -37,7 +37,7 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
     in one piece, so no payload is sent.
     """
     record = request.record
-    prepared = await prepare(request, context, unrecorded())
+    prepared = await prepare(request, context, scratch_record())
     shared = SharedLease(prepared.lease)
     stream = PromptStreams(prepared.route, request.sampling.n, len(request.prompts))
 
@@ -72,12 +72,12 @@ def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: in
     return msgspec.structs.replace(
         request,
         id=request.id if index == 0 else f"{request.id}-{index}",
-        prompt=prompt.ids if given else OwnIds(prompt.ids),
+        prompt=prompt.ids if given else TokenizedText(prompt.ids),
         prompts=(),
         size=0,
         max_tokens=bound,
         filter=None,
-        record=request.record if index == 0 else unrecorded(),
+        record=request.record if index == 0 else scratch_record(),
     )
 
 
@@ -122,8 +122,8 @@ class PromptStreams:
 
     def start(self, starts: Sequence[Callable[[RequestHandle], Awaitable[Generation]]]) -> None:
         """Start the prompts, in order."""
-        self._several = Several([partial(self._run, index, start) for index, start in enumerate(starts)], AT_ONCE)
-        self._task = asyncio.ensure_future(self._several.over(RequestHandle()))
+        self._parts = Parts([partial(self._run, index, start) for index, start in enumerate(starts)], AT_ONCE)
+        self._task = asyncio.ensure_future(self._parts.run(RequestHandle()))
         self._task.add_done_callback(self._ended)
 
     def dismiss(self, index: int) -> None:
@@ -137,13 +137,13 @@ class PromptStreams:
         """End all prompts; `receive` raises `error`. The first error counts."""
         if not self.inbox.failed:
             self.inbox.fail(error)
-            self._several.fail(error)
+            self._parts.fail(error)
 
     def close(self) -> None:
         """Cancel upstream what has not finished. Idempotent, never waits."""
         self.inbox.close()
         if not self._task.done():
-            self._several.fail(ClientGone("Nobody waits for it any more."))
+            self._parts.fail(ClientGone("Nobody waits for it any more."))
 
     async def over(self) -> None:
         """Return once no prompt runs any more: only then is it known what they have used."""

@@ -79,7 +79,7 @@ class _Share:
         self._open = False
 
 
-class Several(Generic[T]):
+class Parts(Generic[T]):
     """Parts that run concurrently, at most `at_once` of them; the first error ends them all."""
 
     def __init__(self, parts: Sequence[Callable[[RequestHandle], Awaitable[T]]], at_once: int) -> None:
@@ -96,7 +96,7 @@ class Several(Generic[T]):
     def fail(self, error: PenstockError) -> None:
         self._fail(error)
 
-    async def over(self, handle: RequestHandle) -> list[T]:
+    async def run(self, handle: RequestHandle) -> list[T]:
         """Run the parts and return their results. Raises the first error, or that of `handle`, once all have ended."""
         handle.follow(self)
         tasks = [asyncio.ensure_future(self._run()) for _ in range(self._at_once)]

@@ -22,25 +22,25 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
             param=_prompt_param(request),
         )
     room = _room(request, prompt_tokens)
-    asked = request.max_tokens
+    wanted = request.max_tokens
     most_output = caller.max_output_tokens(model.name)
     if most_output is None:
         most = room
-    elif (asked or 1) * sequences > most_output:
+    elif (wanted or 1) * sequences > most_output:
         raise TokenLimitExceeded(
-            f"You requested {(asked or 1) * sequences} output tokens; with this API key and model a request may have "
+            f"You requested {(wanted or 1) * sequences} output tokens; with this API key and model a request may have "
             f"at most {most_output} over all of its answers (max_output_tokens).",
-            param="n" if asked is None else request.max_tokens_param,
+            param="n" if wanted is None else request.max_tokens_param,
         )
     else:
         most = min(room, most_output // sequences)
-    if asked is None:
+    if wanted is None:
         default = caller.default_output_tokens(model.name)
-        asked = most if default is None else min(default, most)
-    return _logprobs_bound(request, asked)
+        wanted = most if default is None else min(default, most)
+    return _logprobs_bound(request, wanted)
 
 
-def bound_to_tell(request: GenerateRequest, max_tokens: int) -> int | None:
+def upstream_bound(request: GenerateRequest, max_tokens: int) -> int | None:
     """Give the output bound that an upstream must get for a request that names none: what the limits of tenant and key
     allow. None: there are no such limits.
     """
@@ -61,21 +61,21 @@ def _prompt_param(request: GenerateRequest) -> str:
 
 def _room(request: GenerateRequest, prompt_tokens: int) -> int:
     """Give the tokens that the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
-    context, asked = request.model.context, request.max_tokens
+    context, wanted = request.model.context, request.max_tokens
     room = context - prompt_tokens
     if request.opaque:
         # An estimate never refuses: the upstream knows the real length.
-        return max(room, asked or 1)
+        return max(room, wanted or 1)
     if room < 1:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, your prompt resulted in "
             f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
             param=_prompt_param(request),
         )
-    if asked is not None and asked > room:
+    if wanted is not None and wanted > room:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, you requested "
-            f"{prompt_tokens + asked} tokens ({prompt_tokens} in the prompt, {asked} in the completion). "
+            f"{prompt_tokens + wanted} tokens ({prompt_tokens} in the prompt, {wanted} in the completion). "
             "Please reduce the length of the prompt or completion.",
             param=request.max_tokens_param,
         )

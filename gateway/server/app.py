@@ -32,7 +32,7 @@ from gateway.api.server.health import healthz, readyz
 from gateway.api.server.http_exchange import OTHER, HttpExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
-from gateway.api.server.url_hints import meant
+from gateway.api.server.url_hints import suggested_path
 from gateway.config.settings import Config
 from gateway.server.end_streams import END_STREAMS
 from gateway.server.gateway import Gateway
@@ -124,7 +124,7 @@ async def _answer_empty(services: Services, exchange: HttpExchange, headers: lis
 
 async def _refuse_path(services: Services, exchange: HttpExchange, known: Iterable[Pattern[str]]) -> None:
     path = exchange.path if len(exchange.path) <= 128 else exchange.path[:128] + "..."
-    near = meant(exchange.path, known)
+    near = suggested_path(exchange.path, known)
     hint = "" if near is None or len(near) > 128 else f". Did you mean {near}?"
     raise RouteNotFound(f"Invalid URL ({exchange.method} {path}){hint}")
 

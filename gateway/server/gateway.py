@@ -19,7 +19,7 @@ from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
 from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
-from gateway.filtering.guards.build_guards import Surroundings
+from gateway.filtering.guards.build_guards import GuardServices
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.pool_abilities import abilities
@@ -116,7 +116,7 @@ class Gateway:
         aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
         catalog = ModelCatalog(self.models, aliases, AdapterModels(self.models, config.models))
         model_guard = partial(served_model_guard, catalog.find, config.tiers[0], self._encoding)
-        self._policies = Policies(config, self._store, Surroundings(model_guard, self._encoding, key_of))
+        self._policies = Policies(config, self._store, GuardServices(model_guard, self._encoding, key_of))
         self._activity = Activity(self._store, {name: model.admission_queue for name, model in self.models.items()})
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}

@@ -6,7 +6,7 @@ from observability.gaps import MOMENTS, count_gaps
 from observability.record import RequestRecord
 
 
-class Pace:
+class StreamPace:
     """Records the times between events, and how long filters held back all that came."""
 
     __slots__ = ("_held", "_moments", "_record")
@@ -16,19 +16,19 @@ class Pace:
         self._moments = [monotonic()]
         self._held = 0.0
 
-    def came(self) -> None:
+    def event_received(self) -> None:
         """Count an event."""
         moments = self._moments
         moments.append(monotonic())
         if len(moments) > MOMENTS:
             count_gaps(self._record, moments)
 
-    def held(self) -> None:
+    def event_held(self) -> None:
         """Note that nothing of the last event may be shown yet."""
         if not self._held:
             self._held = self._moments[-1]
 
-    def shown(self) -> None:
+    def event_shown(self) -> None:
         """Note that something is shown."""
         if self._held:
             record = self._record
@@ -37,5 +37,5 @@ class Pace:
 
     def end(self) -> None:
         """Note the end of the stream."""
-        self.shown()
+        self.event_shown()
         count_gaps(self._record, self._moments)

@@ -12,14 +12,14 @@ from gateway.api.server.services import Services
 ERRORS = ErrorForm(partial(error_body, request_id=""), partial(error_event, request_id=""))
 
 
-def speak_anthropic(exchange: HttpExchange) -> None:
+def use_messages_format(exchange: HttpExchange) -> None:
     """Give the exchange the errors and headers that Anthropic's clients expect."""
     request_id = exchange.request_id
     exchange.errors = ErrorForm(partial(error_body, request_id=request_id), partial(error_event, request_id=request_id))
     exchange.fixed_headers.append((b"request-id", request_id.encode()))
 
 
-def tell_rates(services: Services, exchange: HttpExchange) -> None:
+def add_rate_headers(services: Services, exchange: HttpExchange) -> None:
     """Add the caller's limits to the answer in this API's headers, once the caller is known."""
     told, key_id = exchange.caller_headers, exchange.record.key_id
     exchange.caller_headers = lambda: told() + rate_headers(services.limiter.last_rate(key_id))

@@ -6,8 +6,8 @@ It counts as one request of its caller's limits, with no tokens.
 import msgspec
 import orjson
 
-from gateway.api.anthropic.anthropic_exchange import speak_anthropic, tell_rates
-from gateway.api.anthropic.error_paths import retell
+from gateway.api.anthropic.anthropic_exchange import add_rate_headers, use_messages_format
+from gateway.api.anthropic.error_paths import to_messages_error
 from gateway.api.anthropic.messages_adapter import ENDPOINT
 from gateway.api.anthropic.messages_body import PromptBody
 from gateway.api.anthropic.messages_decoding import decode_body
@@ -36,9 +36,9 @@ _counted = msgspec.json.Decoder(_Counted)
 
 async def count_tokens(services: Services, exchange: HttpExchange) -> None:
     """Answer with the number of tokens. Raises errors with a status."""
-    speak_anthropic(exchange)
+    use_messages_format(exchange)
     async with services.intake.open(exchange, ENDPOINT) as incoming:
-        tell_rates(services, exchange)
+        add_rate_headers(services, exchange)
         body = decode_body(PromptBody, await incoming.body())
         model = incoming.model(body.model)
         incoming.begin()
@@ -52,7 +52,7 @@ async def count_tokens(services: Services, exchange: HttpExchange) -> None:
             else:
                 count = await _own_count(asked, request)
         except PenstockError as error:
-            retell(error, translation.origins)
+            to_messages_error(error, translation.origins)
             raise
     await exchange.respond(200, orjson.dumps({"input_tokens": count}))
 
@@ -68,7 +68,7 @@ async def _own_count(asked: ForwardedRequest[PromptBody], request: GenerateReque
 
 async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> int:
     policy = asked.services.policies.of(asked.incoming.caller.tenant, asked.model.name)
-    if policy is not None and policy.looks_at_prompts:
+    if policy is not None and policy.reads_prompts:
         # Only the filtered prompt may go to an upstream, and it is not known before filtering.
         raise UnsupportedParameter(
             f"Prompts for '{asked.model.shown}' are filtered, and cannot be counted by its upstream.", param="model"

@@ -65,7 +65,7 @@ def _dotted(place: str) -> str:
     return _INDEX.sub(r".\1", place)
 
 
-def retell(error: PenstockError, origins: list[Origin]) -> None:
+def to_messages_error(error: PenstockError, origins: list[Origin]) -> None:
     """Rewrite an error about the chat's body so that it is about this API's."""
     if error.param in (None, "model"):
         return

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.api.anthropic.anthropic_exchange import tell_rates
+from gateway.api.anthropic.anthropic_exchange import add_rate_headers
 from gateway.api.anthropic.error_paths import Origin
 from gateway.api.anthropic.messages_body import MessagesBody
 from gateway.api.anthropic.messages_decoding import decode_body
@@ -31,7 +31,7 @@ class MessagesAdapter:
         self.origins: list[Origin] = []
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
-        tell_rates(self._services, self._exchange)
+        add_rate_headers(self._services, self._exchange)
         asked = decode_body(MessagesBody, body)
         translation = translate(asked, words_of(self._services.catalog.require(caller, asked.model)))
         self.origins, self._thoughts = translation.origins, thoughts_of(asked)

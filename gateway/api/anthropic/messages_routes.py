@@ -5,9 +5,9 @@
 
 from typing import Final
 
-from gateway.api.anthropic.anthropic_exchange import ERRORS, speak_anthropic
+from gateway.api.anthropic.anthropic_exchange import ERRORS, use_messages_format
 from gateway.api.anthropic.count_tokens import count_tokens
-from gateway.api.anthropic.error_paths import retell
+from gateway.api.anthropic.error_paths import to_messages_error
 from gateway.api.anthropic.messages_adapter import ENDPOINT, MessagesAdapter
 from gateway.api.anthropic.messages_decoding import echo
 from gateway.api.openai.chat import CHAT
@@ -20,20 +20,20 @@ from protos.errors import PenstockError, RouteNotFound
 
 async def create_message(services: Services, exchange: HttpExchange) -> None:
     """Answer a conversation. Raises errors that can still be a status."""
-    speak_anthropic(exchange)
+    use_messages_format(exchange)
     adapter = MessagesAdapter(services, exchange)
     try:
         await infer(services, exchange, CHAT, adapter)
     except PenstockError as error:
         if adapter.origins:
-            retell(error, adapter.origins)
+            to_messages_error(error, adapter.origins)
         raise
 
 
 async def refuse_path(services: Services, exchange: HttpExchange) -> None:
     """Refuse the paths of Anthropic's API that are not served here, such as batches of messages."""
     del services
-    speak_anthropic(exchange)
+    use_messages_format(exchange)
     raise RouteNotFound(f"{exchange.method} {echo(exchange.path)} is not supported here.")
 
 

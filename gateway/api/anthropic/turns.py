@@ -37,7 +37,7 @@ class Part(NamedTuple):
     place: str
 
 
-class _Admission(NamedTuple):
+class _Turn(NamedTuple):
     """A turn: all that one side says before the other, in one message or more."""
 
     role: str
@@ -68,27 +68,27 @@ class Conversation:
                 "messages: The last message has to be the user's: answers cannot be begun for a model here.",
                 param=f"messages.{len(messages) - 1}.role",
             )
-        asked: _Admission | None = None
+        calling: _Turn | None = None
         for turn in _turns(messages):
             if turn.role == "assistant":
-                self._answered(turn)
-                asked = turn
+                self._add_assistant_turn(turn)
+                calling = turn
                 continue
             results = [(place, block) for place, block in turn.blocks if isinstance(block, ToolResultBlock)]
-            _check_results(asked, results)
+            _check_results(calling, results)
             if turn.role == "system":
                 self.add_system([block for _, block in turn.blocks if isinstance(block, TextBlock)], turn.place)
             else:
-                self._asked(turn, results)
-            asked = None
+                self._add_user_turn(turn, results)
+            calling = None
 
-    def _asked(self, turn: _Admission, results: list[tuple[str, ToolResultBlock]]) -> None:
+    def _add_user_turn(self, turn: _Turn, results: list[tuple[str, ToolResultBlock]]) -> None:
         parts: list[Part] = []
         for place, result in results:
-            told = list(_result_parts(result, place))
-            texts = [part.value["text"] for part in told if part.value["type"] == "text"]
+            result_parts = list(_result_parts(result, place))
+            texts = [part.value["text"] for part in result_parts if part.value["type"] == "text"]
             # Results in a chat are text; their images and documents go into the user's message.
-            parts += [part for part in told if part.value["type"] != "text"]
+            parts += [part for part in result_parts if part.value["type"] != "text"]
             text = "\n".join(texts)
             text = f"Error: {text}" if result.is_error else text
             self.messages.append({"role": "tool", "tool_call_id": result.tool_use_id, "content": text})
@@ -103,7 +103,7 @@ class Conversation:
         elif not results:
             raise invalid(f"{turn.place}.content", "A user's message must not be empty.")
 
-    def _answered(self, turn: _Admission) -> None:
+    def _add_assistant_turn(self, turn: _Turn) -> None:
         texts, thoughts, calls, call_places, ids = [], [], [], [], set()
         for place, block in turn.blocks:
             match block:
@@ -141,16 +141,16 @@ class Conversation:
         self.origins.append(Origin(place, tuple(part.place for part in parts)))
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[_Admission]:
+def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
     """Join consecutive messages of one side to turns."""
-    turn: _Admission | None = None
+    turn: _Turn | None = None
     for at, message in enumerate(messages):
         place = f"messages.{at}"
         if turn is not None and turn.role != message.role:
             yield turn
             turn = None
         if turn is None:
-            turn = _Admission(message.role, place, [])
+            turn = _Turn(message.role, place, [])
         turn.blocks.extend(_blocks(message, place))
     if turn is not None:
         yield turn
@@ -169,9 +169,9 @@ def _blocks(message: Message, place: str) -> Iterator[tuple[str, Block]]:
             yield where, block
 
 
-def _check_results(asked: _Admission | None, results: list[tuple[str, ToolResultBlock]]) -> None:
+def _check_results(calling: _Turn | None, results: list[tuple[str, ToolResultBlock]]) -> None:
     """Check that every call has one result in the next turn, and every result its call."""
-    calls = [block.id for _, block in asked.blocks if isinstance(block, ToolUseBlock)] if asked is not None else []
+    calls = [block.id for _, block in calling.blocks if isinstance(block, ToolUseBlock)] if calling is not None else []
     open_calls = dict.fromkeys(calls)
     for place, result in results:
         if result.tool_use_id not in open_calls:
@@ -180,9 +180,9 @@ def _check_results(asked: _Admission | None, results: list[tuple[str, ToolResult
                 f"{place}.tool_use_id", f"'{shown}' is no call of the message before, or one that has its result."
             )
         del open_calls[result.tool_use_id]
-    if open_calls and asked is not None:
+    if open_calls and calling is not None:
         missing = ", ".join(f"'{echo(call)}'" for call in list(open_calls)[:_MOST_NAMED])
-        raise invalid(asked.place, f"Calls without a tool_result in the message that follows: {missing}.")
+        raise invalid(calling.place, f"Calls without a tool_result in the message that follows: {missing}.")
 
 
 def _result_parts(result: ToolResultBlock, place: str) -> Iterable[Part]:

@@ -128,13 +128,13 @@ def _request(
         logprobs = body.top_logprobs or 0
     elif body.top_logprobs is not None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
-    prompt, parser, guide, guide_param, all_told = _NOTHING, None, None, "", None
+    prompt, parser, guide, guide_param, only_messages = _NOTHING, None, None, "", None
     if foreign is not None:
         _check(body, model)
     elif body.is_plain:
         prompt = Chat(_messages(body, model))
         # An upstream sees the whole body of what is relayed.
-        all_told = None if model.relays else prompt.messages
+        only_messages = None if model.relays else prompt.messages
         if model.output is not None:
             parser = plain_parser(model.output)
     else:
@@ -155,7 +155,7 @@ def _request(
         guide=guide,
         guide_param=guide_param,
         parser=parser,
-        all_told=all_told,
+        only_messages=only_messages,
         record=record,
     )
 

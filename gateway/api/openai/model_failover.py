@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from gateway.api.server.http_exchange import HttpExchange
-from gateway.inference.fallback_chain import CANNOT_TAKE, FALLS_OVER, patience
+from gateway.inference.fallback_chain import FALLBACK_ERRORS, UNFIT_ERRORS, first_token_timeout
 from gateway.inference.generation import Generation
 from gateway.models.served_model import ServedModel
 from observability.logs import RateLimit
@@ -23,11 +23,11 @@ ANSWERED_BY: Final = b"x-penstock-fallback"
 
 async def first_to_answer(
     exchange: HttpExchange,
-    asked: ServedModel,
+    requested: ServedModel,
     models: Sequence[ServedModel],
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
 ) -> Generation:
-    """Call `start` for one model after the other and return the first generation; `asked` need not be among them.
+    """Call `start` for one model after the other and return the first generation; `requested` need not be among them.
 
     Raises the last model's error; but where the last model can never take the request and an earlier one could, the
     earlier one's error, since the client is not at fault then.
@@ -35,10 +35,10 @@ async def first_to_answer(
     failed: PenstockError | None = None
     for model, following in pairwise(models):
         try:
-            return await _answer(exchange, asked, model, start, patience(asked.fallbacks))
-        except FALLS_OVER as error:
+            return await _answer(exchange, requested, model, start, first_token_timeout(requested.fallbacks))
+        except FALLBACK_ERRORS as error:
             exchange.handle.renew()
-            failed = failed if isinstance(error, CANNOT_TAKE) else error
+            failed = failed if isinstance(error, UNFIT_ERRORS) else error
             log.warning(
                 "request %s: model %s falls back to %s: %s %s",
                 exchange.request_id,
@@ -48,8 +48,8 @@ async def first_to_answer(
                 error.detail or error.message,
             )
     try:
-        return await _answer(exchange, asked, models[-1], start, None)
-    except CANNOT_TAKE:
+        return await _answer(exchange, requested, models[-1], start, None)
+    except UNFIT_ERRORS:
         if failed is None:
             raise
         raise failed from failed.__cause__
@@ -57,7 +57,7 @@ async def first_to_answer(
 
 async def _answer(
     exchange: HttpExchange,
-    asked: ServedModel,
+    requested: ServedModel,
     model: ServedModel,
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
     seconds: float | None,
@@ -77,7 +77,7 @@ async def _answer(
         if alarm is not None:
             alarm.cancel()
     model.first_tokens.note(time.monotonic() - began)
-    if model is not asked:
+    if model is not requested:
         of_caller = exchange.caller_headers
         exchange.caller_headers = lambda: [*of_caller(), (ANSWERED_BY, model.name.encode())]
     return generation

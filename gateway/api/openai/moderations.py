@@ -83,7 +83,7 @@ async def moderate(services: Services, exchange: HttpExchange) -> None:
         incoming.begin()
         name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
         texts = [text for parts in inputs for text in parts]
-        found = iter(await _Scanning(services.policies, incoming.caller, name, texts).over(exchange.handle))
+        found = iter(await _Scanning(services.policies, incoming.caller, name, texts).run(exchange.handle))
     answer = {
         "id": "modr-" + exchange.request_id[4:],
         "model": body.model or _LATEST,
@@ -107,7 +107,7 @@ class _Scanning:
         if self._task.cancel():
             self._error = error
 
-    async def over(self, handle: RequestHandle) -> list[list[Finding]]:
+    async def run(self, handle: RequestHandle) -> list[list[Finding]]:
         """Return the findings. Raises the error that `handle` is failed with."""
         handle.follow(self)
         try:

@@ -83,13 +83,13 @@ class Pipeline:
 
     def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:
         """Start a model's generation, with the filters of the tenant and of that model."""
-        request, asked = self.request, self.request.model
+        request, requested = self.request, self.request.model
         # A fallback is held to the rules of both models.
-        names = (model.name,) if model is asked else (asked.name, model.name)
+        names = (model.name,) if model is requested else (requested.name, model.name)
         policy = self.services.policies.of(request.caller.tenant, *names)
         if policy is None:
             return self._launch(model, self.reading, self._body, None)
-        if model is asked and passes_prefilter(policy, request, self._body):
+        if model is requested and passes_prefilter(policy, request, self._body):
             return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
         return self._screen(model, policy)
 

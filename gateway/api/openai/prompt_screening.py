@@ -12,7 +12,7 @@ from gateway.api.server.http_exchange import HttpExchange
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_guards, passes_at_once
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_guards, messages_pass_prefilter
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import INLINE_BYTES
@@ -30,18 +30,18 @@ def passes_prefilter(policy: Policy, request: GenerateRequest, body: bytes) -> b
 
     Most requests pass it; `screen_prompt` screens the others.
     """
-    messages = request.all_told
+    messages = request.only_messages
     if (
         messages is None
         or request.guide is not None
         or request.size > INLINE_BYTES
-        or not policy.of_texts_alone
+        or not policy.texts_only
         or (b"\\" in body and any(has_inner_escapes(message["content"] or "") for message in messages))
     ):
         return False
     record = request.record
     began = time.monotonic()
-    passes = passes_at_once(policy, request.caller.tenant.name, messages)
+    passes = messages_pass_prefilter(policy, request.caller.tenant.name, messages)
     record.screened = ended = time.monotonic()
     record.filter_seconds += ended - began
     return passes
@@ -73,7 +73,7 @@ async def screen_prompt(
     `again`: another model could not answer it. Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
     recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
-    if not policy.looks_at_prompts:
+    if not policy.reads_prompts:
         return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
     passed = await filtered_prompt(encoding, exchange, policy, texts, recorder, len(body), again=again)

@@ -119,7 +119,7 @@ async def detokenize(services: Services, exchange: HttpExchange) -> None:
                 at = f"tokens[{outside}]"
                 raise InvalidRequest(f"Invalid value for '{at}': it is not in the vocabulary.", param=at)
             await _count(asked)
-            found.append(Text(await _apart(asked, _text_of, model, body.tokens)))
+            found.append(Text(await _off_loop(asked, _text_of, model, body.tokens)))
     await exchange.respond(200, msgspec.json.encode(found[0]))
 
 
@@ -129,7 +129,7 @@ async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
         raise unsupported("add_generation_prompt")
     if body.prompt is not None:
         await _count(asked)
-        ids: list[int] = await _apart(asked, model.tokenizer.encode, body.prompt, special=False)
+        ids: list[int] = await _off_loop(asked, model.tokenizer.encode, body.prompt, special=False)
         if body.add_special_tokens is not False and model.tokenizer.bos_id is not None:
             ids = [model.tokenizer.bos_id, *ids]
         return ids
@@ -154,7 +154,7 @@ async def _count(asked: ForwardedRequest[Any]) -> None:
     lease.settle(Usage(0, 0, 0))
 
 
-async def _apart(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+async def _off_loop(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
     """Do the work, for long texts off the event loop."""
     if asked.size <= INLINE_BYTES:
         return work(*args, **kwargs)

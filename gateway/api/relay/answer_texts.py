@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.api.relay.relayed_strings import Path, is_json, unreadable
 from gateway.filtering.filters.answer_filter import AnswerFilter, GuardedAnswer
-from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
+from gateway.filtering.filters.answer_text import AnswerText, FindingSource, whole_characters
 from safety.json_escapes import unescaped
 from safety.screen import Screen
 
@@ -62,7 +62,7 @@ class AnswerTexts:
     def __init__(self, filter_: AnswerFilter) -> None:
         self._filter = filter_
         #: The screens and texts of each choice, for the record.
-        self.looked: dict[int, list[Looked]] = {}
+        self.sources: dict[int, list[FindingSource]] = {}
         self._count = 0
 
     def streamed(self, choice: int, path: Path, tail: str) -> StreamedText:
@@ -72,7 +72,7 @@ class AnswerTexts:
             raise unreadable(f"an answer of more than {MOST_TEXTS} texts")
         guarded = self._filter.answer(choice) if self._filter.guards else None
         text = StreamedText(choice, path, self._screen(), guarded)
-        self.looked.setdefault(choice, []).append(text)
+        self.sources.setdefault(choice, []).append(text)
         if tail:
             text.follow(tail, self._screen)
         return text
@@ -83,7 +83,7 @@ class AnswerTexts:
         result = screen.whole(whole_characters(text))
         if (result.findings or screen.failures) and self._count < MOST_TEXTS:
             self._count += 1
-            self.looked.setdefault(choice, []).append(screen)
+            self.sources.setdefault(choice, []).append(screen)
         return result.text, result.blocked is not None
 
     async def guarded(self, choice: int, path: Path, text: str) -> tuple[str, bool]:

@@ -23,11 +23,11 @@ from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import ask_guards
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import generate
-from gateway.inference.generate_request import GenerateRequest, unrecorded
+from gateway.inference.generate_request import GenerateRequest, scratch_record
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import prepare
 from gateway.inference.request_context import RequestContext
-from gateway.inference.shared_reservation import Several, SharedLease
+from gateway.inference.shared_reservation import Parts, SharedLease
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.limits.limiter import Usage
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter
@@ -90,7 +90,7 @@ async def _filtered(
 ) -> bytes:
     tenant, record = incoming.caller.tenant, incoming.exchange.record
     policy = services.policies.of(tenant, model.name)
-    if policy is None or not policy.looks_at_prompts:
+    if policy is None or not policy.reads_prompts:
         return body
     recorder = Recorder(record, tenant.name, policy.record_text)
     passed = await filtered_prompt(services.encoding, incoming.exchange, policy, texts(), recorder, len(body))
@@ -145,7 +145,7 @@ async def ask(
     context = RequestContext(
         services.limiter, services.encoding, exchange.handle, incoming.wait_until, incoming.deadline
     )
-    prepared = await prepare(whole, context, unrecorded())
+    prepared = await prepare(whole, context, scratch_record())
     prompt_tokens, shared = prepared.prompt.tokens, SharedLease(prepared.lease)
 
     async def one(index: int, handle: RequestHandle) -> None:
@@ -155,7 +155,7 @@ async def ask(
             size=len(bodies[index]),
             max_tokens=1,
             parts=(),
-            record=record if index == 0 else unrecorded(),
+            record=record if index == 0 else scratch_record(),
         )
         payload = Payload(path, bodies[index], False, False, model.shown, at_root=at_root)
         part = msgspec.structs.replace(context, limiter=shared, handle=handle)
@@ -172,7 +172,7 @@ async def ask(
 
     error: BaseException | None = None
     try:
-        await Several([partial(one, index) for index in range(len(bodies))], at_once).over(exchange.handle)
+        await Parts([partial(one, index) for index in range(len(bodies))], at_once).run(exchange.handle)
     except BaseException as raised:
         error = raised
         raise

@@ -4,7 +4,7 @@ from gateway.api.relay.relay_target import RelayTarget
 from gateway.api.relay.screened_relay import relay_screened
 from gateway.api.server.timing_headers import own_headers
 from gateway.inference.generation import Generation
-from gateway.telemetry.stream_pace import Pace
+from gateway.telemetry.stream_pace import StreamPace
 from observability.digests import TextDigest
 from protos.errors import PenstockError
 from routing.contracts.transport import Relay
@@ -52,13 +52,13 @@ async def relay_answer(
 async def _pass_on(
     exchange: RelayTarget, generation: Generation, relay: Relay, part: bytes, digest: TextDigest | None
 ) -> None:
-    read, write, pace = relay.read, exchange.write, Pace(exchange.record)
+    read, write, pace = relay.read, exchange.write, StreamPace(exchange.record)
     try:
         while part:
             await write(part)
             part = await read()
             if part:
-                pace.came()
+                pace.event_received()
             if digest is not None:
                 digest.update_bytes(part)
     finally:

@@ -11,7 +11,7 @@ from gateway.api.server.timing_headers import own_headers
 from gateway.api.writers.chunk_encoder import usage_fields
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.inference.generation import Generation
-from gateway.telemetry.stream_pace import Pace
+from gateway.telemetry.stream_pace import StreamPace
 from observability.digests import TextDigest
 from protos.errors import PenstockError
 from routing.contracts.transport import Relay
@@ -48,7 +48,7 @@ async def relay_screened(
             exchange.unwatch()
             await exchange.respond(200, answer, headers=own_headers(generation))
     finally:
-        filter_.record(texts.looked)
+        filter_.record(texts.sources)
 
 
 async def _gathered(relay: Relay) -> bytes:
@@ -78,20 +78,20 @@ async def _stream(
     part = await relay.read()
     generation.stream.check()
     body = await events.feed(part)
-    pace = Pace(exchange.record)
+    pace = StreamPace(exchange.record)
     await exchange.start_stream()
     try:
         while part and not events.cut:
             if body:
-                pace.shown()
+                pace.event_shown()
                 if digest is not None:
                     digest.update_bytes(body)
                 await exchange.write(body)
             else:
-                pace.held()
+                pace.event_held()
             part = await relay.read()
             if part:
-                pace.came()
+                pace.event_received()
             body = await events.feed(part) if part else b""
         if events.cut:
             body += events.closing(usage_fields(generation.usage))

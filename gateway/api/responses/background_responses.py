@@ -21,7 +21,7 @@ from gateway.api.server.internal_exchange import InternalExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from gateway.jobs.responses.response_store import LEASE_SECONDS
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
@@ -39,7 +39,7 @@ async def start_in_background(services: Services, adapter: ResponsesAdapter) -> 
     asked = adapter.body
     # Errors in the request are answered at once.
     model = services.catalog.require(adapter.caller, asked.model)
-    read_body(CHAT, adapter.chat).request(adapter.caller, model, unrecorded())
+    read_body(CHAT, adapter.chat).request(adapter.caller, model, scratch_record())
     form = adapter.form(int(time.time()), model.shown)
     queued = form.write(QUEUED)
     previous = asked.previous_response_id or ""

@@ -7,7 +7,7 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.responses.background_responses import start_in_background
 from gateway.api.responses.client_json import written
-from gateway.api.responses.errors import in_our_words
+from gateway.api.responses.errors import to_responses_error
 from gateway.api.responses.follow import follow
 from gateway.api.responses.items import items_of
 from gateway.api.responses.response_context import items_before, resolved
@@ -38,7 +38,7 @@ async def create_response(services: Services, exchange: HttpExchange) -> None:
             else:
                 await exchange.respond(200, queued)
     except PenstockError as error:
-        raise in_our_words(error) from error.__cause__
+        raise to_responses_error(error) from error.__cause__
 
 
 async def count_input_tokens(services: Services, exchange: HttpExchange) -> None:
@@ -61,5 +61,5 @@ async def count_input_tokens(services: Services, exchange: HttpExchange) -> None
             lease.settle(Usage(0, 0, 0))
             prompt = await encoded(request, services.encoding, exchange.handle)
         except PenstockError as error:
-            raise in_our_words(error) from error.__cause__
+            raise to_responses_error(error) from error.__cause__
     await exchange.respond(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": prompt.tokens}))

@@ -23,7 +23,7 @@ _TOOL: Final = re.compile(r"^(tools\[\d+\])\.function\b")
 _CHOICE: Final = re.compile(r"^tool_choice\.function\b")
 
 
-def in_our_words(error: PenstockError) -> PenstockError:
+def to_responses_error(error: PenstockError) -> PenstockError:
     """Rename the parameter of a chat's error to the one that it was made from."""
     old = error.param
     if old is None:

@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from gateway.api.responses.errors import error_event
-from gateway.api.responses.response_status import standing
+from gateway.api.responses.response_status import status_and_body
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.jobs.responses.response_space import unpacked
@@ -43,7 +43,7 @@ async def follow(services: Services, exchange: HttpExchange, tenant: str, respon
         if found.abandoned or (found.status != "cancelled" and not known):
             # Events of an abandoned or long-ended response are gone; the response itself remains.
             kept = await store.get(tenant, response_id)
-            status, response = standing(kept)
+            status, response = status_and_body(kept)
             end = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n' % (
                 status.encode(), status.encode(), last + 1, response,
             )  # fmt: skip

@@ -12,7 +12,7 @@ _LEFT: Final = {
 }
 
 
-def standing(kept: StoredResponse) -> tuple[str, bytes]:
+def status_and_body(kept: StoredResponse) -> tuple[str, bytes]:
     """Return its status, and the response as JSON."""
     if kept.abandoned:
         return "failed", _with(kept.response, status="failed", error=_LEFT)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 from orjson import dumps
 
-from gateway.api.responses.errors import in_our_words
+from gateway.api.responses.errors import to_responses_error
 from gateway.api.responses.response_answer import IN_PROGRESS, QUEUED, Outcome, ResponseForm
 from gateway.api.writers.api_adapter import Call, Choice, Counts, Frame
 from gateway.text.parsing.delta import CallStart, Delta, Reasoning, Text
@@ -103,7 +103,7 @@ class ResponseRenderer:
     def broken(self, error: PenstockError) -> bytes:
         """Encode the end of a failed response, with its output so far."""
         shown = self._close("incomplete")
-        self.outcome = Outcome("failed", error=in_our_words(error))
+        self.outcome = Outcome("failed", error=to_responses_error(error))
         self.final = self._form.write(self.outcome, self.output)
         return shown + self._lifecycle("response.failed", self.final)
 

@@ -9,7 +9,7 @@ from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.follow import follow
 from gateway.api.responses.response_answer import RESPONSE_PREFIX
 from gateway.api.responses.response_context import is_id, turn_items
-from gateway.api.responses.response_status import cancelled, standing
+from gateway.api.responses.response_status import cancelled, status_and_body
 from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
@@ -34,7 +34,7 @@ async def get_response(services: Services, exchange: HttpExchange) -> None:
         services.intake.admit(exchange)
         await follow(services, exchange, tenant, response_id, after)
         return
-    _, response = standing(await services.responses.get(tenant, response_id))
+    _, response = status_and_body(await services.responses.get(tenant, response_id))
     await exchange.respond(200, response)
 
 
@@ -57,7 +57,7 @@ async def cancel_response(services: Services, exchange: HttpExchange) -> None:
             await exchange.respond(200, ended)
             return
         kept = await services.responses.get(tenant, response_id)
-    await exchange.respond(200, standing(kept)[1])
+    await exchange.respond(200, status_and_body(kept)[1])
 
 
 async def list_input_items(services: Services, exchange: HttpExchange) -> None:

@@ -29,10 +29,10 @@ async def filtered_prompt(
     """
     record = exchange.record
     # Long texts leave the event loop, as for tokenization.
-    apart = None if size <= INLINE_BYTES else partial(encoding.run, exchange.handle, record.tenant)
+    run_scan = None if size <= INLINE_BYTES else partial(encoding.run, exchange.handle, record.tenant)
     began = time.monotonic()
     try:
-        return await pass_prompt(policy, texts, recorder, apart, again=again)
+        return await pass_prompt(policy, texts, recorder, run_scan, again=again)
     finally:
         record.screened = ended = time.monotonic()
         record.filter_seconds += ended - began

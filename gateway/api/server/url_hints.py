@@ -9,7 +9,7 @@ _MOST_PARTS: Final = 8
 _VERSION: Final = "v1"
 
 
-def meant(path: str, known: Iterable[Pattern[str]]) -> str | None:
+def suggested_path(path: str, known: Iterable[Pattern[str]]) -> str | None:
     """Find a known path that ends as this one does: a slash or `/v1` too many or too few, or a prefix before it."""
     parts = [part for part in path.split("/") if part]
     if len(parts) > _MOST_PARTS:

@@ -5,7 +5,7 @@ from gateway.api.writers.api_adapter import ApiAdapter
 from gateway.api.writers.guarded_stream import GuardedStream
 from gateway.api.writers.parsed_encoder import StreamEncoder
 from gateway.inference.generation import Generation
-from gateway.telemetry.stream_pace import Pace
+from gateway.telemetry.stream_pace import StreamPace
 from protos.errors import PenstockError
 
 
@@ -20,17 +20,17 @@ async def stream_answer(
     # The first events are encoded before the status goes out, so that an engine's refusal can still be one.
     body = encoder.opening()
     body += encoder.encode(generation.first) if guarded is None else await guarded.take(generation.first)
-    pace = Pace(exchange.record)
+    pace = StreamPace(exchange.record)
     await exchange.start_stream()
     try:
         while generation.open_sequences:
             if body:
-                pace.shown()
+                pace.event_shown()
                 await exchange.write(body)
             else:
-                pace.held()
+                pace.event_held()
             events = await generation.stream.receive()
-            pace.came()
+            pace.event_received()
             body = encoder.encode(events) if guarded is None else await guarded.take(events)
         body += encoder.closing()
         generation.close()

@@ -41,8 +41,8 @@ async def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiA
         renderer = ChatRenderer(api, generation.request.model, head, count, usage=usage)
     if generation.request.stream:
         encoder = _encoder(pipeline, generation, renderer)
-        looks = generation.request.filter
-        guarded = GuardedStream(generation, encoder, looks) if looks is not None and looks.guards else None
+        checks = generation.request.filter
+        guarded = GuardedStream(generation, encoder, checks) if checks is not None and checks.guards else None
         await stream_answer(exchange, generation, encoder, adapter, guarded)
     else:
         await _write_whole(exchange, api, generation, renderer, adapter)

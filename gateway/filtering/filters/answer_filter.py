@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.answer_text import FindingSource
 from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.questions import guarded
@@ -28,7 +28,7 @@ class AnswerFilter(msgspec.Struct):
     recorder: Recorder
     guarded: "list[GuardedAnswer]" = []
 
-    def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
+    def record(self, answers: Mapping[int, Sequence[FindingSource]]) -> None:
         """Record the findings in the texts of each answer, once they have ended."""
         for index, texts in sorted(answers.items()):
             findings = [finding for text in texts for finding in text.findings]

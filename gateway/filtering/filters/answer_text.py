@@ -114,7 +114,7 @@ class AnswerText:
 
 
 #: Sources of findings, failures and characters.
-Looked = Screen | AnswerText
+FindingSource = Screen | AnswerText
 
 
 def _known(finding: Finding) -> tuple[str, str, int]:

@@ -14,7 +14,7 @@ from gateway.filtering.filters.filter_policy import FloodRule, GuardRule, Policy
 from gateway.filtering.filters.floods import FloodGate, ScriptStore
 from gateway.filtering.filters.questions import guarded
 from gateway.filtering.guards.bounded import BoundedGuard
-from gateway.filtering.guards.build_guards import Surroundings, build_guard
+from gateway.filtering.guards.build_guards import GuardServices, build_guard
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch.dispatch import RequestHandle
@@ -33,7 +33,7 @@ _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 class Policies:
     """Builds filters once; makes a policy when a tenant first uses a model, and caches it."""
 
-    def __init__(self, config: Config, store: ScriptStore, around: Surroundings) -> None:
+    def __init__(self, config: Config, store: ScriptStore, services: GuardServices) -> None:
         """Needs a running event loop. Raises FilterUnusable and GuardUnusable."""
         safety = config.safety
         self._default: Rules = safety
@@ -57,10 +57,10 @@ class Policies:
                 if settings.injection is not None:
                     self._of_prompts[name] = _prompt_filter(settings, where)
             elif settings.guard is not None:
-                self._guards[name] = build_guard(settings.guard, where, around)
+                self._guards[name] = build_guard(settings.guard, where, services)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
-        self._encoding = around.encoding
+        self._encoding = services.encoding
         self._clean = CleanTexts()
         of_texts = [self._filters[name] for name in self._filters if name in used]
         self._prefilter = Prefilter([*of_texts, *self._of_prompts.values()])
@@ -89,7 +89,7 @@ class Policies:
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
         tenant = caller.tenant.name
-        rules, guards, fail_open = self._asked(caller.tenant, name)
+        rules, guards, fail_open = self._scan_rules(caller.tenant, name)
         if sum(map(len, texts)) <= INLINE_CHARACTERS:
             found = _flagged(rules, texts)
         else:
@@ -98,7 +98,7 @@ class Policies:
             found[index] += await guarded(guards, text, None, tenant, fail_open=fail_open)
         return found
 
-    def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
+    def _scan_rules(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
         rules = self._rules_of(tenant)
         if name is not None:
             # A tenant may not test texts against others' blocklists.

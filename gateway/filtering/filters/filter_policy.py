@@ -62,7 +62,7 @@ class FloodRule:
     action: Action
 
 
-class Look(NamedTuple):
+class TextRules(NamedTuple):
     """Rules for a text, and those of them that must scan it; `key` identifies the rules."""
 
     rules: tuple[Rule, ...]
@@ -85,24 +85,24 @@ class Policy:
     clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
     prefilter: Prefilter | None = field(default=None, repr=False, compare=False)
     #: The rules for the texts of each role, if there are any.
-    looks: Mapping[str, Look | None] = field(init=False, repr=False, compare=False)
+    rules_by_role: Mapping[str, TextRules | None] = field(init=False, repr=False, compare=False)
     #: The screening of answers to prompts without canaries of their own.
     usual_screening: Screening | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
     #: Whether sizes, floods or guards check the prompt beyond its single texts.
-    looks_beyond_texts: bool = field(init=False, repr=False, compare=False)
+    has_prompt_rules: bool = field(init=False, repr=False, compare=False)
     #: Whether prompts are scanned, or needed to screen answers.
-    looks_at_prompts: bool = field(init=False, repr=False, compare=False)
+    reads_prompts: bool = field(init=False, repr=False, compare=False)
     #: Whether the verdict depends on single texts alone, so that clean ones need no second scan.
-    of_texts_alone: bool = field(init=False, repr=False, compare=False)
+    texts_only: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Rules live as long as their policy, so identity identifies them.
-        looks = {
-            role: Look(rules, self._prefilter_pass(rules), id(rules)) if rules else None
+        rules_by_role = {
+            role: TextRules(rules, self._prefilter_pass(rules), id(rules)) if rules else None
             for role, rules in self.prompt.items()
         }
-        object.__setattr__(self, "looks", looks)
+        object.__setattr__(self, "looks", rules_by_role)
         usual = Screening(self.answer, self._prefilter_pass(self.answer), self.fail_open) if self.answer else None
         object.__setattr__(self, "usual_screening", usual)
         has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)

@@ -27,7 +27,7 @@ _AT_ONCE: Final = 4
 _Found = list[tuple[int, Screened]]
 
 
-class Apart(Protocol):
+class ScanRunner(Protocol):
     """Runs a scan off the event loop."""
 
     def __call__(
@@ -54,16 +54,16 @@ class PassedPrompt(NamedTuple):
     open: Sequence[GuardRule]
 
 
-def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
+def messages_pass_prefilter(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
     """Whether the prefilter finds nothing in messages that each have a role and a content, in that order.
 
     False: `pass_prompt` must filter them, with the rest of the request.
     """
-    looks, clean = policy.looks, policy.clean
+    rules_by_role, clean = policy.rules_by_role, policy.clean
     known = clean.young
     try:
         for role, text in map(_members, messages):
-            look = looks[role]
+            look = rules_by_role[role]
             if look is None:
                 continue
             _, prefilter_pass, key = look
@@ -82,17 +82,17 @@ async def pass_prompt(
     policy: Policy,
     texts: Sequence[PromptText],
     recorder: Recorder,
-    apart: Apart | None = None,
+    run_scan: ScanRunner | None = None,
     *,
     again: bool = False,
 ) -> PassedPrompt:
-    """Filter a prompt, off the event loop with `apart`; `again`: for another model, so it is not counted as new.
+    """Filter a prompt, off the event loop with `run_scan`; `again`: for another model, so it is not counted as new.
 
     Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be skipped.
     """
     replaced: dict[_Path, str] = {}
     tenant = recorder.tenant
-    found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
+    found = _scanned(policy, tenant, texts) if run_scan is None else await run_scan(_scanned, policy, tenant, texts)
     left = list(texts)
     for index, result in found:
         at = texts[index]
@@ -107,13 +107,13 @@ async def pass_prompt(
             replaced[at.path] = result.text
     texts = left
     asked_beside: Sequence[GuardRule] = ()
-    if policy.looks_beyond_texts:
-        texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
+    if policy.has_prompt_rules:
+        texts, asked_beside = await _apply_prompt_rules(policy, texts, replaced, recorder, again)
     screening = policy.screening(at.text for at in texts if at.role in INSTRUCTING)
     return PassedPrompt(replaced, screening, texts, asked_beside)
 
 
-async def _look_beyond(
+async def _apply_prompt_rules(
     policy: Policy, texts: Sequence[PromptText], replaced: dict[_Path, str], recorder: Recorder, again: bool
 ) -> tuple[Sequence[PromptText], Sequence[GuardRule]]:
     """Apply sizes, floods and guards; return the remaining texts, and the guards that may be asked later."""
@@ -132,10 +132,10 @@ async def _look_beyond(
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
     """Scan the texts; return those with findings or failures."""
-    clean, looks = policy.clean, policy.looks
+    clean, rules_by_role = policy.clean, policy.rules_by_role
     found = []
     for index, (role, _, _, text) in enumerate(texts):
-        look = looks.get(role)
+        look = rules_by_role.get(role)
         if look is None:
             continue
         rules, prefilter_pass, key = look

@@ -15,7 +15,7 @@ from gateway.tenancy.providers.provider_keys import KeyOf
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class GuardServices:
     """Parts of a worker that guards use. `model_guard` makes a served model's guard; None: there is no such model."""
 
     model_guard: Callable[[ModelGuard], GuardBackend | None]
@@ -23,23 +23,23 @@ class Surroundings:
     key_of: KeyOf
 
 
-def build_guard(settings: Asking, where: str, around: Surroundings) -> BoundedGuard:
+def build_guard(settings: Asking, where: str, services: GuardServices) -> BoundedGuard:
     """Build the guard of one configured filter; its owner must close it.
 
     `where` is the filter's place in the configuration, as `safety.filters[2]`. Raises GuardUnusable, which names the
     field. Needs a running event loop.
     """
-    return BoundedGuard(_guard(settings, where, around), settings)
+    return BoundedGuard(_guard(settings, where, services), settings)
 
 
-def _guard(settings: Asking, where: str, around: Surroundings) -> GuardBackend:
+def _guard(settings: Asking, where: str, services: GuardServices) -> GuardBackend:
     if isinstance(settings, ModelGuard):
-        guard = around.model_guard(settings)
+        guard = services.model_guard(settings)
         if guard is None:
             raise GuardUnusable(f"{where}.model.name", f"there is no model {settings.name}")
         return guard
     if isinstance(settings, HttpGuard):
-        return ModerationGuard(settings, around.key_of)
+        return ModerationGuard(settings, services.key_of)
     if isinstance(settings, PresidioFilter):
         return PresidioGuard(settings, f"{where}.presidio")
     if isinstance(settings, OnnxGuardSettings):

@@ -12,7 +12,7 @@ from gateway.api.relay.answer_texts import AnswerTexts
 from gateway.api.relay.screened_events import ScreenedEvents
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule, Screening
@@ -47,7 +47,9 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 def filter_of(found: Sequence[Rule], *, fail_open: bool = False) -> AnswerFilter:
-    return AnswerFilter(Screening(found, fail_open=fail_open), (), "", fail_open, Recorder(unrecorded(), "acme", False))
+    return AnswerFilter(
+        Screening(found, fail_open=fail_open), (), "", fail_open, Recorder(scratch_record(), "acme", False)
+    )
 
 
 def event(choices: Any, **members: Any) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
 from gateway.config.tenants import Limits as Bounds
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from gateway.inference.prepare import prepare
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.tenants.caller import Caller
@@ -36,7 +36,7 @@ def bench_with(**parts: Any) -> Bench:
 
 
 async def test_one_reservation_for_all_sequences() -> None:
-    bench, stages = bench_with(), unrecorded()
+    bench, stages = bench_with(), scratch_record()
     request = request_of(bench.model, [5] * 40, 7, sampling=Sampling(n=3))
     prepared = await prepare(request, bench.context, stages)
     (ask,) = bench.limits.asked
@@ -49,7 +49,7 @@ async def test_one_reservation_for_all_sequences() -> None:
 
 
 async def test_several_prompts_have_one_reservation() -> None:
-    bench, stages = bench_with(), unrecorded()
+    bench, stages = bench_with(), scratch_record()
     prompts = ([1] * 10, [2] * 30, [3] * 5)
     request = request_of(bench.model, "", None, prompts=prompts, sampling=Sampling(n=2))
     prepared = await prepare(request, bench.context, stages)
@@ -63,7 +63,7 @@ async def test_several_prompts_have_one_reservation() -> None:
 async def test_forwarded_bodies_have_one_reservation_and_no_output() -> None:
     bench = bench_with()
     request = request_of(bench.model, "", 0, parts=(400, 41), foreign=FOREIGN)
-    prepared = await prepare(request, bench.context, unrecorded())
+    prepared = await prepare(request, bench.context, scratch_record())
     (ask,) = bench.limits.asked
     assert (ask.input, ask.most, ask.sequences) == (111, 0, 1)
     assert (prepared.prompt.tokens, prepared.bounds, prepared.reserved_tokens) == (111, [0, 0], 111)
@@ -74,7 +74,7 @@ async def test_limits_that_refuse_are_in_the_record() -> None:
         (request_of(MODEL, [5] * 40, 7), 40),
         (request_of(MODEL, "", 7, prompts=([1] * 10, [2] * 30)), 40),
     ):
-        bench, stages = bench_with(limits=Limits(RateLimited("slowly", retry_after=1.0))), unrecorded()
+        bench, stages = bench_with(limits=Limits(RateLimited("slowly", retry_after=1.0))), scratch_record()
         with pytest.raises(RateLimited):
             await prepare(request, bench.context, stages)
         assert request.record.rejected_tokens == tokens
@@ -94,7 +94,7 @@ async def test_what_is_too_long_reserves_nothing() -> None:
     ):  # fmt: skip
         bench = bench_with()
         with pytest.raises(error) as caught:
-            await prepare(request, bench.context, unrecorded())
+            await prepare(request, bench.context, scratch_record())
         assert caught.value.param == param
         assert bench.limits.asked == []
         assert request.record.rejected_tokens == 0
@@ -107,7 +107,7 @@ async def test_a_route_that_cannot_be_described_gives_the_lease_back(monkeypatch
     bench = bench_with()
     monkeypatch.setattr(bench.model.lengths, "expected", broken)
     with pytest.raises(RuntimeError):
-        await prepare(request_of(bench.model, [5], 7), bench.context, unrecorded())
+        await prepare(request_of(bench.model, [5], 7), bench.context, scratch_record())
     assert bench.limits.endings == [[False]]
 
 
@@ -115,5 +115,5 @@ async def test_what_no_engine_has_reserves_nothing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Fleet, "lacks", lambda *_: [Feature.SEVERAL])
     bench = bench_with()
     with pytest.raises(UnsupportedParameter) as caught:
-        await prepare(request_of(bench.model, [5], 7, sampling=Sampling(n=2)), bench.context, unrecorded())
+        await prepare(request_of(bench.model, [5], 7, sampling=Sampling(n=2)), bench.context, scratch_record())
     assert (caught.value.param, bench.limits.asked) == ("n", [])

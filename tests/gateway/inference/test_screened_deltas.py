@@ -54,7 +54,7 @@ def test_any_cutting_shows_the_same(texts: list[tuple[Place, str, list[int]]], a
     expected = said(shown(one, whole))
     assert said(shown(other, cut)) == said(shown(patient, cut)) == expected
     assert one.blocked == other.blocked == patient.blocked
-    labels = [[finding.label for look in each.looked for finding in look.findings] for each in (one, other, patient)]
+    labels = [[finding.label for look in each.sources for finding in look.findings] for each in (one, other, patient)]
     assert labels[0] == labels[1] == labels[2]
 
 
@@ -65,7 +65,7 @@ def test_it_is_what_is_shown_of_a_text_alone(text: str, cuts: list[int], place: 
     deltas = shown(looking, [piece_of(place, piece) for piece in pieces(text, cuts) if piece])
     assert "".join(text for _, text in said(deltas)) == expected.text
     assert looking.blocked == (expected.blocked is not None)
-    assert [list(each.findings) for each in looking.looked] == ([expected.findings] if expected.findings else [])
+    assert [list(each.findings) for each in looking.sources] == ([expected.findings] if expected.findings else [])
 
 
 @given(text=WORDS, cut=st.integers(0, 99), place=st.sampled_from((Text, Reasoning)))
@@ -85,13 +85,13 @@ def test_texts_around_something_else_are_one(text: str, cut: int, place: Place) 
 def test_findings_around_something_else_count_once() -> None:
     looking = looks(Action.FLAG)
     shown(looking, [Text("it is forbidden"), Reasoning("hm"), Text(" and geheim")])
-    assert [finding.label for each in looking.looked for finding in each.findings] == ["term", "term"]
-    assert [each.received for each in looking.looked] == [15, 11]
+    assert [finding.label for each in looking.sources for finding in each.findings] == ["term", "term"]
+    assert [each.received for each in looking.sources] == [15, 11]
     # What follows makes no other finding of it.
     looking = ScreenedDeltas(Screening([Rule("pii", PiiFilter(), Action.FLAG)]), patient=False)
     deltas: list[Delta] = [Text("Mail anna@mail.example.org"), CallStart(0, "i", "f"), Text("The number")]
     assert said(shown(looking, deltas)) == [(Text, "Mail anna@mail.example.orgThe number")]
-    assert [finding.label for each in looking.looked for finding in each.findings] == ["email"]
+    assert [finding.label for each in looking.sources for finding in each.findings] == ["email"]
 
 
 def test_what_is_replaced_does_not_go_on() -> None:
@@ -240,7 +240,7 @@ def test_filters_that_fail() -> None:
         closed.feed([Text("x")])
     leaves_out = ScreenedDeltas(Screening(broken, fail_open=True), patient=False)
     assert said(shown(leaves_out, [Text("forbidden"), CallStart(0, "i", "f")])) == [(Text, "[TERM]")]
-    assert {name for each in leaves_out.looked for name in each.failures} == {"broken"}
+    assert {name for each in leaves_out.sources for name in each.failures} == {"broken"}
 
 
 @given(cuts=CUTS)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.inference.shared_reservation import Several, SharedLease
+from gateway.inference.shared_reservation import Parts, SharedLease
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import ClientGone, Overloaded, PenstockError, ReplicaFailed
 from routing.dispatch.dispatch import RequestHandle
@@ -90,7 +90,7 @@ async def test_results_are_in_the_parts_order_however_they_end(count: int, at_on
 
         return run
 
-    task = asyncio.ensure_future(Several([part(index) for index in range(count)], at_once).over(RequestHandle()))
+    task = asyncio.ensure_future(Parts([part(index) for index in range(count)], at_once).run(RequestHandle()))
     done = 0
     while done < count:
         await asyncio.sleep(0)
@@ -114,7 +114,7 @@ async def test_the_first_error_ends_all(outside: bool) -> None:
         return await waits[-1].future
 
     handle = RequestHandle()
-    task = asyncio.ensure_future(Several([run] * 9, 3).over(handle))
+    task = asyncio.ensure_future(Parts([run] * 9, 3).run(handle))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     error = ReplicaFailed("broken")
@@ -141,7 +141,7 @@ async def test_cancelling_ends_every_part() -> None:
             ended += 1
         return 0
 
-    task = asyncio.ensure_future(Several([run] * 5, 5).over(RequestHandle()))
+    task = asyncio.ensure_future(Parts([run] * 5, 5).run(RequestHandle()))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
@@ -155,4 +155,4 @@ async def test_a_defect_is_not_taken_for_an_answer() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Several([run, run], 2).over(RequestHandle())
+        await Parts([run, run], 2).run(RequestHandle())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.anthropic.error_paths import place_of, retell
+from gateway.api.anthropic.error_paths import place_of, to_messages_error
 from gateway.api.anthropic.messages_body import MessagesBody, PromptBody
 from gateway.api.anthropic.messages_decoding import decode_body
 from gateway.api.anthropic.messages_translation import Translation, translate, translate_prompt
@@ -343,7 +343,7 @@ def test_a_count_is_of_the_same_prompt() -> None:
     ],
 )
 def test_what_is_wrong_with_the_chat_is_told_in_this_apis_words(error: PenstockError, message: str) -> None:
-    retell(error, translated(system="Be kind.").origins)
+    to_messages_error(error, translated(system="Be kind.").origins)
     assert error.message == message
 
 

@@ -13,7 +13,7 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.openai.prompt_screening import passes_prefilter
 from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.filtering.filters.filter_policy import Policy
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from protos.errors import PenstockError
 from safety.action import Action
 from safety.prefilter import Prefilter
@@ -69,7 +69,7 @@ def told(body: Any, rules: Policy | None = None, of: Any = OWN) -> bool:
     """Whether it passes at once; it must have nothing in it then. Raises what refuses the body."""
     data = orjson.dumps({"model": "m"} | body)
     reading = read_body(CHAT, data)
-    request = reading.request(CALLER, served(of), unrecorded())
+    request = reading.request(CALLER, served(of), scratch_record())
     passes = passes_prefilter(rules or policy(), request, data)
     if passes:
         assert not [at for at in prompt_texts(reading, data, of) if TERMS.scan(at.text)]

@@ -13,7 +13,7 @@ from gateway.api.relay.screened_events import ScreenedEvents
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
@@ -44,7 +44,7 @@ def test_any_cutting_of_a_text_shows_the_same(
     assert shown.text == expected.text
     assert shown.reasons == {0: "stop" if expected.blocked is None else "content_filter"}
     assert shown.done
-    found = [finding.label for looked in texts.looked.values() for each in looked for finding in each.findings]
+    found = [finding.label for sources in texts.sources.values() for each in sources for finding in each.findings]
     assert found == [finding.label for finding in expected.findings]
 
 
@@ -293,8 +293,8 @@ def test_a_filter_that_fails() -> None:
         stream([delta("x")], filter_of(broken))
     shown, texts = stream([delta("a forbidden thing"), end(), DONE], filter_of(broken, fail_open=True))
     assert shown.text == "a [TERM] thing"
-    (choice,) = texts.looked
-    (found,) = texts.looked[choice]
+    (choice,) = texts.sources
+    (found,) = texts.sources[choice]
     assert (choice, found.received, found.failures) == (0, 17, ["broken"])
     assert [finding.rule for finding in found.findings] == ["list"]
 
@@ -313,7 +313,9 @@ class Guard:
 def test_judges_see_every_text_before_it_is_shown() -> None:
     guard = Guard()
     rule = GuardRule("guard", guard, Action.BLOCK, parallel=True, window=16, spans=False)
-    filter_ = AnswerFilter(Screening(rules(Action.REDACT)), (rule,), "", False, Recorder(unrecorded(), "acme", False))
+    filter_ = AnswerFilter(
+        Screening(rules(Action.REDACT)), (rule,), "", False, Recorder(scratch_record(), "acme", False)
+    )
     words = ["It is ", "forbidden ", "to speak ", "of a b", "omb", " at all, ", "says he."]
     shown, _ = stream([delta(word) for word in words], filter_)
     assert (shown.text, shown.reasons, shown.done) == ("It is [TERM] to speak ", {0: "content_filter"}, True)

@@ -7,7 +7,7 @@ from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import pass_prompt
 from gateway.filtering.prompt_text import PromptText
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule
@@ -73,7 +73,7 @@ def test_a_prompt_is_looked_at_once() -> None:
     def ask(tenant: str, *texts: str) -> int:
         before = filter_.looks
         prompt = [PromptText("user", "p", ("p", index), text) for index, text in enumerate(texts)]
-        asyncio.run(pass_prompt(policy, prompt, Recorder(unrecorded(), tenant, False)))
+        asyncio.run(pass_prompt(policy, prompt, Recorder(scratch_record(), tenant, False)))
         return filter_.looks - before
 
     assert ask("acme", "hello", "you") == 2

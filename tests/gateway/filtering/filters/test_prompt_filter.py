@@ -12,7 +12,7 @@ from gateway.filtering.filters.floods import FloodGate
 from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_guards, pass_prompt
 from gateway.filtering.filters.questions import MOST_QUESTIONS
 from gateway.filtering.prompt_text import PromptText
-from gateway.inference.generate_request import unrecorded
+from gateway.inference.generate_request import scratch_record
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
 from safety.guard import GuardFailed
@@ -89,7 +89,7 @@ def prompts(*texts: str) -> list[PromptText]:
 
 
 def pass_(rules: Policy, texts: Sequence[PromptText], recorder: Recorder | None = None) -> PassedPrompt:
-    own = recorder or Recorder(unrecorded(), "acme", False)
+    own = recorder or Recorder(scratch_record(), "acme", False)
 
     async def main() -> PassedPrompt:
         passed = await pass_prompt(rules, texts, own)
@@ -135,7 +135,7 @@ def test_what_is_not_redacted_counts_once_where_it_begins(parallel: bool) -> Non
     whole = guard_rule(Finds("text 40\n\ntext 41"), Action.BLOCK, parallel=parallel)
     assert refused(policy(whole), texts)[0] == "messages[40].content"
     assert pass_(policy(guard_rule(Finds("\n\n"), Action.BLOCK, parallel=parallel)), texts).replaced == {}
-    recorder = Recorder(unrecorded(), "acme", False)
+    recorder = Recorder(scratch_record(), "acme", False)
     flags = guard_rule(Finds("text 40\n\ntext 41"), Action.FLAG, parallel=parallel)
     pass_(policy(flags), texts, recorder)
     assert [verdict.times for verdict in recorder.record.verdicts] == [1]
@@ -218,6 +218,6 @@ def test_a_flood_in_one_request() -> None:
     assert len(gate.counted) == 8
     with pytest.raises(StoreUnavailable):
         pass_(policy(gate=Counts(away=True)), prompts("a", "b"))
-    recorder = Recorder(unrecorded(), "acme", False)
+    recorder = Recorder(scratch_record(), "acme", False)
     pass_(policy(gate=Counts(away=True), fail_open=True), prompts("a", "b"), recorder)
     assert [verdict.rule for verdict in recorder.record.verdicts] == ["flood"]

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.safety.guard_checks import guard_problems, with_absolute_files
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import SecretSource
-from gateway.filtering.guards.build_guards import Surroundings, build_guard
+from gateway.filtering.guards.build_guards import GuardServices, build_guard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.guard_checks import unusable_guard
 from gateway.scheduling.encoding_queue import EncodingQueue
@@ -80,7 +80,7 @@ def built(settings: Asking) -> str:
     problems: list[str] = []
 
     async def main() -> None:
-        around = Surroundings(lambda settings: None, EncodingQueue(), keyless)
+        around = GuardServices(lambda settings: None, EncodingQueue(), keyless)
         try:
             bounded = build_guard(settings, "safety.filters[1]", around)
             known: Guard = bounded
