@@ -20,7 +20,7 @@ from gateway.config.observability.metrics import Metrics
 from gateway.config.observability.settings import Observability
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TENANT, Limits
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.text.tokens.loader import load_tokenizer
 from replicas.engine import Engine

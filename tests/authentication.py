@@ -10,7 +10,7 @@ import pytest
 
 from gateway.config.settings import Config
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import PREFIX, ApiKey, KeyRequest, KeyStore
 from gateway.tenancy.tenants.tenant_directory import Directory

@@ -3,7 +3,7 @@
 from typing import cast
 
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 
 GET = Script("return redis.call('GET', KEYS[1])")

@@ -6,9 +6,9 @@ from typing import Any
 
 from gateway.text.tokens.text_codec import TokenizerText
 from protos.types import Role, Shape
-from routing.transports.registry import connection_to
 from routing.transports.replica_connection import Surroundings
 from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.transport_registry import connection_to
 from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
 from routing.transports.triton.triton_connection import TritonConnection
 from tests.fake_triton import FakeTriton

@@ -19,7 +19,7 @@ from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.store.store import Store, store_url
+from gateway.store.store_client import Store, store_url
 from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.tenant_registry import Registry

@@ -11,7 +11,7 @@ from typing import Final
 from gateway.config.load import load_config
 from gateway.config.settings import Config
 from gateway.store.socket_path import SocketPathError
-from gateway.store.store import Store, store_url
+from gateway.store.store_client import Store, store_url
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.terminal import fail
 from protos.errors import PenstockError, StoreUnavailable

@@ -89,7 +89,9 @@ class Registrar:
 
     def __init__(self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
         """`addresses` are those that the replicas listen on, in the order of `infos`."""
-        from gateway.store.store import Store  # imported here: its client takes 10 MB that other replicas do not need
+        from gateway.store.store_client import (
+            Store,  # imported here: its client takes 10 MB that other replicas do not need
+        )
 
         self._store = Store(_store_url(arguments.register), timeout=_TIMEOUT_SECONDS)
         epoch = time.time_ns()

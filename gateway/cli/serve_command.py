@@ -18,7 +18,7 @@ from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
-from gateway.store.store import Store, store_url
+from gateway.store.store_client import Store, store_url
 from gateway.tenancy.auth.key_store import KeyStore, quickstart_key
 from gateway.text.tokens.loader import BUNDLED
 from observability.logs import configure_logging

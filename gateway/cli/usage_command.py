@@ -8,7 +8,7 @@ from typing import Final
 from gateway.admin.usage_operations import BY, SINCE, usage_rows
 from gateway.cli.registry_access import with_store
 from gateway.config.settings import Config
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.limits.usage_reading import UsageRow
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.terminal import fail, print_json

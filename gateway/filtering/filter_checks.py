@@ -2,7 +2,7 @@
 
 from gateway.config.safety.safety_checks import Problems, kind_of
 from gateway.config.settings import Config
-from gateway.filtering.guards.guard_checks import unusable_guard
+from gateway.filtering.guards.unusable_guards import unusable_guard
 
 
 def unusable_filters(config: Config) -> Problems:

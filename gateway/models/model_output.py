@@ -3,7 +3,7 @@
 import logging
 
 from gateway.config.models.settings import Model
-from gateway.text.parsing.families.registry import HARMONY, output_format, recognised
+from gateway.text.parsing.families.family_registry import HARMONY, output_format, recognised
 from gateway.text.parsing.output_format import OutputFormat
 from gateway.text.tokens.loader import LoadedTokenizer
 

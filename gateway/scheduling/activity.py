@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.scheduling.shares import ActiveTenant
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)

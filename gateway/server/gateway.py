@@ -44,11 +44,11 @@ from gateway.models.served_model import ServedModel
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
-from gateway.store.store import Store, store_url
+from gateway.store.store_client import Store, store_url
 from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore
-from gateway.tenancy.limits.alerts import Alerts
+from gateway.tenancy.limits.budget_alerts import Alerts
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.limits.store_limiter import StoreLimiter

@@ -16,7 +16,7 @@ from gateway.store.lua_script import Script
 from gateway.tenancy.tenants.transactions import AUDIT, Storage
 from observability.journal.changes import last_change
 from observability.journal.entries import VERSION, ChangeEntry, JournalEvent, change_lines, event
-from observability.journal.journal import Journal
+from observability.journal.journal_sink import Journal
 from observability.journal.settings import JournalSettings
 from protos.errors import StoreUnavailable
 

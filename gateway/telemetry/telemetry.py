@@ -14,7 +14,7 @@ from observability.sink import Sink
 from observability.tracing.sampling import HeadSampler
 
 if TYPE_CHECKING:
-    from observability.journal.journal import Journal
+    from observability.journal.journal_sink import Journal
     from observability.record import RequestRecord
 
 
@@ -58,7 +58,7 @@ class Telemetry:
         #: For the journal's hashes.
         self.digests: Digests | None = None
         if wanted.journal.enabled:
-            from observability.journal.journal import request_journal
+            from observability.journal.journal_sink import request_journal
 
             self.journal = request_journal(journal_settings(wanted.journal, config.state_dir))
             self._sinks["journal"] = self.journal

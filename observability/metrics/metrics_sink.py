@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from observability.metrics import declarations as declared
-from observability.metrics.fold import ModelSeries, PoolSeries, TenantSeries
 from observability.metrics.metric import OTHER
 from observability.metrics.names import FirstNames, KnownNames
 from observability.metrics.recent import failed_view, routed_view
+from observability.metrics.record_fold import ModelSeries, PoolSeries, TenantSeries
 from observability.metrics.snapshot import Distribution, Labels, Numbers, empty
 from observability.metrics.tenant_series import TenantNames, Wanted
 from observability.outcome import FAILED, Outcome

@@ -21,9 +21,9 @@ from routing.health.replica_pace import LEAST_PEERS, Pace, slow_ones
 from routing.health.replica_status import ReplicaStatus, State
 from routing.policies.abilities import Abilities, known_adapters
 from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
-from routing.transports.registry import connection_to
 from routing.transports.replica_connection import Listener, ReplicaConnection, Surroundings
 from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.transport_registry import connection_to
 
 log = logging.getLogger(__name__)
 

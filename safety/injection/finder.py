@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from safety.injection.fold import BLANK, fold
-from safety.injection.rules import REACH, rules
+from safety.injection.injection_rules import REACH, rules
 from safety.injection.tally import Feature
 
 #: A larger piece is searched in parts.

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from safety.injection.filter import InjectionFilter, Scored, scored
 from safety.injection.finder import Finder
 from safety.injection.fold import fold
+from safety.injection.injection_filter import InjectionFilter, Scored, scored
+from safety.injection.injection_rules import rules
 from safety.injection.phrases import Worded, phrases
-from safety.injection.rules import rules
 from safety.injection.tally import Feature, Tally
 from safety.languages import OTHER_LETTERS, may_be_another
 from safety.match import Match

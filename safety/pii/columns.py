@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from safety.patterns import CHARACTERS, Patterns
-from safety.pii.rules import lines, words
+from safety.pii.rule_tables import lines, words
 from safety.pii.values import is_placeholder
 
 DELIMITERS: Final = ("\t", "|", ";", ",")

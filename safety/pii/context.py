@@ -6,7 +6,7 @@ from typing import Final
 
 import re2
 
-from safety.pii.rules import lines, words
+from safety.pii.rule_tables import lines, words
 
 #: So many characters to the left are looked at.
 REACH: Final = 64

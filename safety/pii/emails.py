@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from safety.pii.window import BEGINS, RUNS, UNSPACED, WINDOW, WORD, Found, view_end
+from safety.pii.text_window import BEGINS, RUNS, UNSPACED, WINDOW, WORD, Found, view_end
 
 #: Signs that no address has, vowel signs and accents that stand for themselves aside.
 _SIGNS: Final = (

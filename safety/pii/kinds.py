@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from safety.pii.rules import lines
+from safety.pii.rule_tables import lines
 
 
 class Kind(NamedTuple):

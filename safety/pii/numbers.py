@@ -4,10 +4,10 @@ import re
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from safety.pii.checks import CHECKS, Check
+from safety.pii.checksums import CHECKS, Check
 from safety.pii.context import REACH, left_of, named_otherwise, speaks, spoken_of
-from safety.pii.rules import lines, words
-from safety.pii.window import Found
+from safety.pii.rule_tables import lines, words
+from safety.pii.text_window import Found
 
 #: Figures and signs of other scripts as ASCII has them, character by character.
 _PLAIN: Final = str.maketrans(

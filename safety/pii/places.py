@@ -10,13 +10,13 @@ from typing import Final, NamedTuple, Protocol
 
 from safety.patterns import CHARACTERS, LETTERS, STARTS, Patterns, Sign
 from safety.pii import emails, numbers
-from safety.pii.checks import CHECKS
+from safety.pii.checksums import CHECKS
 from safety.pii.context import is_address, is_labelled, is_no_part
 from safety.pii.kinds import SECRETS
 from safety.pii.loosened import loosened
-from safety.pii.rules import lines
+from safety.pii.rule_tables import lines
+from safety.pii.text_window import BEGINS, RUNS, Found, Runs, view_end
 from safety.pii.values import VALUES
-from safety.pii.window import BEGINS, RUNS, Found, Runs, view_end
 
 #: What every match has, or what stands up to REACH before it: where none of this is near, nothing is looked for.
 TRIGGER: Final = re.compile(r"[\d@＠=＝:：>(（+＋_\[{<%#$^~]|--|sk-|[A-Z]{3}")

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from safety.pii.columns import DELIMITERS, KINDS_OF_CELLS, LONGEST_HEADER, Header, counts, header_of, is_ruled
-from safety.pii.window import WINDOW
+from safety.pii.text_window import WINDOW
 
 #: A table ends with a line that is longer.
 _LONGEST_ROW: Final = 4096

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from safety.pii.checks import CHECKS
-from safety.pii.rules import expanded, lines, words
-from safety.pii.window import ENDS, RUNS, WINDOW, Found, view_end
+from safety.pii.checksums import CHECKS
+from safety.pii.rule_tables import expanded, lines, words
+from safety.pii.text_window import ENDS, RUNS, WINDOW, Found, view_end
 
 
 class _Value(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.text.parsing.families.registry import FAMILIES, HARMONY, THINK_TAGS, output_format
+from gateway.text.parsing.families.family_registry import FAMILIES, HARMONY, THINK_TAGS, output_format
 from gateway.text.parsing.forced import forced_parser
 from gateway.text.parsing.offered_tools import ToolChoice, ToolUse
 from gateway.text.parsing.parser import OutputParser

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gateway.config.tenants import Tenant
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_records import KeyRequest
 from gateway.tenancy.tenants.tenant_registry import Registry
 from replicas.engines.simulated import SimulatedEngine

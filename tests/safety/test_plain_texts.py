@@ -12,9 +12,9 @@ from safety.expressions import ExpressionFilter
 from safety.filter import StreamFilter
 from safety.folding import fold
 from safety.injection import fold as injection_fold
-from safety.injection.filter import InjectionFilter
+from safety.injection.injection_filter import InjectionFilter
 from safety.injection.prompts import PromptInjectionFilter
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 from safety.plain_text import PUNCTUATION, RANGES, SIGNS, plain_bytes
 from safety.sets.labelled import SHIPPED, load
 from safety.terms import TermFilter

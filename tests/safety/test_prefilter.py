@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
 from safety.patterns import ANY_CASE, Found, Sign, Watch
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 from safety.prefilter import LONGEST, Prefilter, PrefilterPass, Signs
 from safety.terms import TermFilter
 from tests.safety.test_plain_texts import PIECES, filters, forms, labelled

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from safety.injection import phrases
-from safety.injection.filter import features as features_of
-from safety.injection.filter import scored
+from safety.injection.injection_filter import features as features_of
+from safety.injection.injection_filter import scored
 from tools.injection.corpus import Text, digest, load
 from tools.injection.features import phrases_of, windows
 

@@ -15,7 +15,7 @@ from gateway.api.openai.tokenize import DetokenizeBody, Text, TokenizeBody, Toke
 from gateway.api.openapi.description import ASKING, FORM, OCTETS, Description
 from gateway.api.openapi.document import Descriptions
 from gateway.api.openapi.parameters import BatchQuery, FileForm, FileQuery, PageQuery, ResponseQuery
-from gateway.api.openapi.published import published, published_list
+from gateway.api.openapi.published_shapes import published, published_list
 from gateway.api.responses.conversation_endpoints import NewConversation, NewItems, UpdatedConversation
 from gateway.api.responses.responses_body import CreateBody, Prompting
 from gateway.api.server.health import Health

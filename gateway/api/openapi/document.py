@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.api.openapi.description import EVENTS, EVERYWHERE, JSON, WITH_BODY, WITH_KEY, Description
-from gateway.api.openapi.published import Published, published_shapes
+from gateway.api.openapi.published_shapes import Published, published_shapes
 from gateway.api.server.api_route import ApiRoute
 from protos.errors import PenstockError
 

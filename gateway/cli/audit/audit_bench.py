@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from observability.journal.journal import request_journal
+from observability.journal.journal_sink import request_journal
 from observability.journal.settings import JournalSettings
 from observability.record import RequestRecord
 from observability.terminal import fail, print_fields

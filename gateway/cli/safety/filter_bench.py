@@ -11,7 +11,7 @@ from gateway.cli.safety.filter_measures import InjectionMeasures, SpanMeasures, 
 from gateway.cli.safety.safety_output import Unusable, put, unusable
 from gateway.cli.safety.safety_rules import chosen_filters
 from safety.filter import StreamFilter
-from safety.injection.filter import InjectionFilter
+from safety.injection.injection_filter import InjectionFilter
 from safety.sets.labelled import SHIPPED, Labelled, SetError, load
 from safety.sets.scoring import Score
 from safety.sets.speed import Speed, alone, together

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from safety.filter import StreamFilter
-from safety.injection.filter import InjectionFilter
+from safety.injection.injection_filter import InjectionFilter
 from safety.match import Match
 from safety.pii.kinds import KINDS
 from safety.sets.labelled import InjectionText, Span, SpanText

@@ -17,7 +17,7 @@ from gateway.cli.safety.safety_rules import ChosenRules, chosen_rules
 from gateway.cli.safety.text_filtering import Found, Guards, filter_text
 from observability.terminal import table
 from protos.errors import FilterFailed
-from safety.injection.filter import InjectionFilter
+from safety.injection.injection_filter import InjectionFilter
 from safety.match import Match
 from safety.screen import Rule, Screened
 

@@ -8,10 +8,10 @@ from gateway.config.safety.settings import BUILT_IN, FilterSettings, InjectionFi
 from safety.canaries import CanaryFilter
 from safety.expressions import BadExpression, ExpressionFilter
 from safety.filter import StreamFilter
-from safety.injection.filter import InjectionFilter as AnswerInjectionFilter
+from safety.injection.injection_filter import InjectionFilter as AnswerInjectionFilter
 from safety.injection.prompts import PromptInjectionFilter
-from safety.pii.filter import PiiFilter as Pii
 from safety.pii.kinds import KINDS, SECRETS
+from safety.pii.pii_filter import PiiFilter as Pii
 from safety.term_list import TermListError, read_terms
 from safety.terms import TermError, TermFilter
 

@@ -21,7 +21,7 @@ from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plan import plan_for
 from gateway.tenancy.limits.store_limiter import StoreLimiter

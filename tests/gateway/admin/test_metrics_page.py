@@ -13,7 +13,7 @@ from gateway.admin import metrics_page as metrics
 from gateway.admin.metrics_page import MetricsPage
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.metrics import otlp

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.config.tenants import Tenant
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_records import Endpoint
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.tenancy.tenants.tenant_registry import Registry

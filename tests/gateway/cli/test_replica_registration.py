@@ -10,7 +10,7 @@ from gateway.cli.main import main as command
 from gateway.cli.replica_registration import Registrar, RegistrationError, add_registration_options, check_registration
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.types import Role, Shape
 from tests.fakes import info_of
 from tests.loops import until

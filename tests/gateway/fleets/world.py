@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gateway.config.settings import Config
 from gateway.fleets.fleet_sync import FleetSync
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from routing.health.replica_status import ReplicaStatus, State
 
 WIDE = {"name": "wide", "engine": "simulated", "shape": {"tp": 4}, "replicas": ["grpc://10.0.0.1:50051"]}

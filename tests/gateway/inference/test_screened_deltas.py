@@ -16,7 +16,7 @@ from observability.digests import Digests
 from protos.errors import FilterFailed
 from protos.types import TokenLogprobs
 from safety.action import Action
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 from safety.screen import Rule, Screen, Screening, screened
 from tests.gateway.api.screened import Raises, pieces, rules
 

@@ -8,7 +8,7 @@ import pytest
 from gateway.config.models.output import Output, output_problems
 from gateway.config.models.settings import Model
 from gateway.models.model_output import model_output
-from gateway.text.parsing.families.registry import FAMILIES
+from gateway.text.parsing.families.family_registry import FAMILIES
 from gateway.text.tokens.loader import LoadedTokenizer
 from tests.harness import tekken
 

@@ -9,7 +9,7 @@ from gateway.scheduling import activity
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.division import merged
 from gateway.scheduling.shares import ActiveTenant
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from tests.loops import until
 
 A, B = ActiveTenant("a", 0, 4.0, 0.3), ActiveTenant("b", 1, 1.0, 0.1)

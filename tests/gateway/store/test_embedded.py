@@ -12,7 +12,7 @@ import pytest
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from gateway.store.lua_script import Script
 from gateway.store.socket_path import socket_path
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from tests.stores import value_of
 
 SET = Script("return redis.call('SET', KEYS[1], ARGV[1])")

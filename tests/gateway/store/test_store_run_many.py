@@ -13,7 +13,7 @@ import redis
 
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from tests.cluster import Cluster, cluster
 from tests.loops import seconds_until

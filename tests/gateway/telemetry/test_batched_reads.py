@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.telemetry.batched_reads import BatchedReads
 from protos.errors import StoreUnavailable
 

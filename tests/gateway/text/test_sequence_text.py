@@ -8,7 +8,7 @@ from gateway.text.sequence_text import SequenceText, TokenEntry
 from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.action import Action
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 from safety.screen import Rule, Screening
 from safety.terms import TermFilter
 

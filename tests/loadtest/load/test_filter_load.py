@@ -5,9 +5,9 @@ import pytest
 from loadtest.load.filter_load import LONG_PROMPT, TERMS, blocklist
 from replicas.engines.answer_lengths import corpus_sentences
 from safety.filter import StreamFilter
-from safety.injection.filter import InjectionFilter
-from safety.pii.filter import PiiFilter
+from safety.injection.injection_filter import InjectionFilter
 from safety.pii.kinds import KINDS
+from safety.pii.pii_filter import PiiFilter
 from safety.terms import TermFilter
 
 TEXTS = (LONG_PROMPT, *corpus_sentences())

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from loadtest.load.parsing_load import OUTPUT, TOOL, asked, script
 from protos.script import Line, read_script

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from observability.journal.journal import Journal, request_journal
+from observability.journal.journal_sink import Journal, request_journal
 from observability.record import RequestRecord
 from tests.observability.journal.journals import record_of, settings_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from safety.injection import finder
-from safety.injection.filter import InjectionFilter
+from safety.injection.injection_filter import InjectionFilter
 
 FILTER = InjectionFilter()
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safety.injection.filter import InjectionFilter
 from safety.injection.finder import Finder
+from safety.injection.injection_filter import InjectionFilter
 from safety.injection.phrases import normalised, phrases
 from safety.injection.prompts import WORDING, PromptInjectionFilter, is_worth_weighing
 from safety.injection.tally import Feature
@@ -145,7 +145,7 @@ def test_where_nothing_speaks_for_an_attempt_there_is_no_score(text: str) -> Non
 
 def test_rules_are_compiled_with_the_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[bool] = []
-    monkeypatch.setattr("safety.injection.filter.rules", lambda: built.append(True))
+    monkeypatch.setattr("safety.injection.injection_filter.rules", lambda: built.append(True))
     PromptInjectionFilter()
     assert built == [True]
 

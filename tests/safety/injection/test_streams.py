@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safety.injection.filter import InjectionFilter
-from safety.injection.rules import REACH, rules
+from safety.injection.injection_filter import InjectionFilter
+from safety.injection.injection_rules import REACH, rules
 from safety.match import merged
 from tests.safety.cuts import assert_agrees, pieces, streamed
 

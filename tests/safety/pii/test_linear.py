@@ -2,8 +2,8 @@
 
 import pytest
 
-import safety.pii.stream
-from safety.pii.filter import PiiFilter
+import safety.pii.pii_stream
+from safety.pii.pii_filter import PiiFilter
 from safety.pii.places import candidates
 
 UNITS = [
@@ -77,7 +77,7 @@ def test_a_stream_looks_at_each_character_a_bounded_number_of_times(unit: str, m
         looked += len(text)
         return candidates(text, data)
 
-    monkeypatch.setattr(safety.pii.stream, "candidates", counted)
+    monkeypatch.setattr(safety.pii.pii_stream, "candidates", counted)
     counts = []
     for length in (4_000, 8_000):
         looked = 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 
 FILTER = PiiFilter()
 

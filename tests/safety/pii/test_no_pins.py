@@ -2,8 +2,8 @@
 
 import pytest
 
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import SECRETS
+from safety.pii.pii_filter import PiiFilter
 from safety.plain_text import plain_bytes
 
 FILTER = PiiFilter(SECRETS)

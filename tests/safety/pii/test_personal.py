@@ -2,8 +2,8 @@
 
 import pytest
 
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import KINDS
+from safety.pii.pii_filter import PiiFilter
 
 FILTER = PiiFilter()
 

@@ -3,8 +3,8 @@
 import pytest
 
 from safety.match import Match, merged
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import PERSONAL, SECRETS
+from safety.pii.pii_filter import PiiFilter
 
 FILTER = PiiFilter()
 

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from safety.match import Match, merged
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import PERSONAL, SECRETS
+from safety.pii.pii_filter import PiiFilter
 from safety.plain_text import plain_bytes
 
 FILTERS = (PiiFilter(), PiiFilter(PERSONAL), PiiFilter(SECRETS), PiiFilter({"phone", "jwt"}))

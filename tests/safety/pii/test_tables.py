@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from safety.match import Match
 from safety.pii import tables
 from safety.pii.columns import KINDS_OF_CELLS, header_signs
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import ALL
-from safety.pii.rules import lines, words
+from safety.pii.pii_filter import PiiFilter
+from safety.pii.rule_tables import lines, words
 from safety.plain_text import plain_bytes
 from tests.safety.pii.test_streams import streamed
 

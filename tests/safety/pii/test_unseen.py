@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from safety.pii.filter import PiiFilter
+from safety.pii.pii_filter import PiiFilter
 from safety.sets.labelled import load
 from safety.sets.scoring import score_any_kind
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import gateway_of
 from tests.gateway.api.accounts import used

@@ -12,7 +12,7 @@ from openai.types import FileObject
 
 from gateway.jobs.files.local_content import LocalSink
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import Client, gateway_of
 from tests.harness import engine_of

@@ -12,7 +12,7 @@ from openai.types import ModerationCreateResponse
 
 from gateway.api.openai.moderations import MAX_CHARACTERS, MAX_INPUTS, moderate
 from gateway.server.app import Endpoint, State
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ModelNotFound, Overloaded

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import Answer, Client, gateway_of
 from tests.gateway.api.relay.test_relay_answer import NAME, hosted

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from protos.errors import StoreUnavailable
 from tests.asgi import gateway_of

@@ -11,7 +11,7 @@ from gateway.config.safety.settings import FloodsFilter
 from gateway.filtering.filters import floods
 from gateway.filtering.filters.floods import IDENTICAL, KEY, SIMILAR, FloodGate
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from safety.match import Match
 from tests.gateway.tenancy.limits.bench import START_MS, with_clock

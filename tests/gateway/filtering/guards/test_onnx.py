@@ -16,8 +16,8 @@ from gateway.config.safety.guards import OnnxGuardSettings
 from gateway.filtering.guards import onnx
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
-from gateway.filtering.guards.guard_checks import unusable_guard
 from gateway.filtering.guards.onnx import OnnxGuard
+from gateway.filtering.guards.unusable_guards import unusable_guard
 from safety.guard import GuardFailed
 from safety.match import Match
 from tests.gateway.guards.tiny_model import write_model

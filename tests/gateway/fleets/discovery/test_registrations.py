@@ -6,7 +6,7 @@ from msgspec import structs
 from gateway.fleets.discovery import registrations
 from gateway.fleets.discovery.registrations import Registration, deregister, register, registered
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from protos.types import Role, Shape
 

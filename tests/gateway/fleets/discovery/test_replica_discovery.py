@@ -11,7 +11,7 @@ from gateway.fleets.discovery.registrations import Registration, register
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import ReplicaNotFound
 from protos.types import Role, Shape
 from routing.fleet.fleet import Fleet

@@ -14,7 +14,7 @@ from gateway.jobs.batches.jobs import CHECK, FINISH, Claim, JobName, Jobs
 from gateway.jobs.files.content_keys import place
 from gateway.jobs.files.file_store import Page
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited
 
 FILE = "file-" + "0" * 24

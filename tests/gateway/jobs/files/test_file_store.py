@@ -15,7 +15,7 @@ from gateway.jobs.files.file_records import FileRecord, Purpose, new_file_id
 from gateway.jobs.files.file_store import DAY_SECONDS, UNFINISHED_SECONDS, Files, Page, open_content
 from gateway.jobs.files.local_content import LocalContent, LocalSink
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import (
     BodyTooLarge,
     Conflict,

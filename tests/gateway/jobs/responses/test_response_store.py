@@ -16,7 +16,7 @@ from gateway.jobs.responses.response_space import Place
 from gateway.jobs.responses.response_store import Addition, Followed, NewItem, ResponseStore
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from protos.errors import (
     ConversationNotFound,
     InvalidRequest,

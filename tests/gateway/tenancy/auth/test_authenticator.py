@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.authenticator import FRESH_SECONDS, POLL_SECONDS, Authenticator
 from gateway.tenancy.auth.key_store import PREFIX, ApiKey, KeyRequest, KeyStore
 from gateway.tenancy.tenants.tenant_directory import Directory

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import ApiKey, KeyRequest, KeyStore, digest_of, quickstart_key
 from protos.errors import Conflict, KeyNotFound, StoreUnavailable
 

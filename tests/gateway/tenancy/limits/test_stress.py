@@ -12,7 +12,7 @@ import uvloop
 
 from gateway.config.models.price import NANO, Price
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits import limits_batcher as limits_batcher_module
 from gateway.tenancy.limits.limit_scripts import base_key

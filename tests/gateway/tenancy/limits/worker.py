@@ -14,7 +14,7 @@ import redis
 
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.limits.limit_scripts import base_key
 from gateway.tenancy.limits.limiter import Ask, Lease
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher

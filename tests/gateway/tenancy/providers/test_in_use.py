@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gateway.config.settings import Config
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_records import KeyRequest
 from gateway.tenancy.auth.key_store import KeyStore
 from gateway.tenancy.providers.vault import ProviderVault

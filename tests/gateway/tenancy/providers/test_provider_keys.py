@@ -12,7 +12,7 @@ import pytest
 
 from gateway.config.secrets import ApiKeySource
 from gateway.config.settings import Config
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.providers.provider_keys import ProviderKeys, keyless
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.transactions import PROVIDERS, Entry, Place, Step, commit, read

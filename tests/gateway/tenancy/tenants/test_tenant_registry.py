@@ -11,7 +11,7 @@ import pytest
 
 from gateway.config.tenants import Budget, Limits, Tenant
 from gateway.store.lua_script import Script
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import ApiKey, KeyChange, KeyRequest, quickstart_key
 from gateway.tenancy.tenants.tenant_registry import Registry, TenantEntry
 from protos.errors import Conflict, InvalidRequest, KeyNotFound, StoreUnavailable, TenantNotFound

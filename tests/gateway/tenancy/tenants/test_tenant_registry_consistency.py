@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.config.tenants import Limits, Tenant
-from gateway.store.store import Store
+from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.auth.key_store import KeyChange, KeyRequest
 from gateway.tenancy.tenants.tenant_registry import Registry

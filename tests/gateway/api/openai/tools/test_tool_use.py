@@ -11,7 +11,7 @@ from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.text.parsing.delta import CallStart
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse
 from observability.record import RequestRecord
 from protos.errors import InvalidRequest, PenstockError

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from gateway.text.parsing.schema_types import types_of
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.parser import OutputParser
 from tests.gateway.text.parsing.answers import SINGLE, USE, Answer, Call, answer
 

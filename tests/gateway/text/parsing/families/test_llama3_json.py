@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.text.parsing.delta import Text
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.parser import OutputParser
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.families.family_registry import output_format
 from gateway.text.parsing.parser import OutputParser
 from gateway.text.parsing.python_literal import json_of
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer

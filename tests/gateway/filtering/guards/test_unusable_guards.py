@@ -10,7 +10,7 @@ from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFi
 from gateway.config.secrets import SecretSource
 from gateway.filtering.guards.build_guards import GuardServices, build_guard
 from gateway.filtering.guards.errors import GuardUnusable
-from gateway.filtering.guards.guard_checks import unusable_guard
+from gateway.filtering.guards.unusable_guards import unusable_guard
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.providers.provider_keys import keyless
 from safety.guard import Guard

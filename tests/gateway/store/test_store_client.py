@@ -11,7 +11,7 @@ import pytest
 from gateway.config.load import load_config
 from gateway.store.embedded import EmbeddedStore, embedded_url
 from gateway.store.lua_script import Script
-from gateway.store.store import Store, store_url
+from gateway.store.store_client import Store, store_url
 from protos.errors import Source, StoreUnavailable
 from tests.loops import seconds_until
 from tests.stores import value_of

@@ -5,7 +5,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from gateway.text.parsing.families.registry import FAMILIES, output_format, recognised
+from gateway.text.parsing.families.family_registry import FAMILIES, output_format, recognised
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from tests.gateway.text.parsing.answers import WEATHER, Call, answer
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from safety.injection.finder import Finder
-from safety.injection.rules import REACH, rules
-from safety.injection.stream import BATCH, InjectionStream
+from safety.injection.injection_rules import REACH, rules
+from safety.injection.injection_stream import BATCH, InjectionStream
 from safety.injection.tally import Feature, Tally
 from safety.match import Match
 from safety.prefilter import Signs

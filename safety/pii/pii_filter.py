@@ -6,9 +6,9 @@ from typing import Final
 from safety.match import Match, merged
 from safety.pii.columns import KINDS_OF_CELLS, header_signs
 from safety.pii.kinds import ALL, KINDS
+from safety.pii.pii_stream import PiiStream
 from safety.pii.places import table
-from safety.pii.stream import PiiStream
-from safety.pii.window import WINDOW
+from safety.pii.text_window import WINDOW
 from safety.prefilter import Signs
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import observability.journal.chain
-import observability.journal.journal as module
+import observability.journal.journal_sink as module
 from observability.journal.entries import request_lines
-from observability.journal.journal import Journal, request_journal
+from observability.journal.journal_sink import Journal, request_journal
 from observability.journal.signer import read_key
 from observability.record import RequestRecord
 from tests.observability.journal.journals import (

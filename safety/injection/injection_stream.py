@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from safety.injection.finder import Finder
-from safety.injection.rules import REACH
+from safety.injection.injection_rules import REACH
 from safety.injection.tally import Tally
 from safety.match import Match
 

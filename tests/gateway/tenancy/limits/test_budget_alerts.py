@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gateway.tenancy.limits import alerts as alerts_module
-from gateway.tenancy.limits.alerts import Alerts
+from gateway.tenancy.limits import budget_alerts as alerts_module
+from gateway.tenancy.limits.budget_alerts import Alerts
 from tests.loops import until
 
 ALERT = ("key:k1", "2026-11", 75, 7_500_000_000, 10_000_000_000)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safety.injection.filter import features
 from safety.injection.fold import fold
-from safety.injection.rules import Rule, rules
+from safety.injection.injection_filter import features
+from safety.injection.injection_rules import Rule, rules
 from safety.patterns import Patterns
 from safety.plain_text import plain_bytes
 

@@ -5,11 +5,11 @@ import re
 import pytest
 
 from safety.match import merged
-from safety.pii.checks import CHECKS
+from safety.pii.checksums import CHECKS
 from safety.pii.columns import KINDS_OF_CELLS
-from safety.pii.filter import PiiFilter
 from safety.pii.kinds import ALL
-from safety.pii.rules import WITH_EXAMPLES, Example, lines, rows, words
+from safety.pii.pii_filter import PiiFilter
+from safety.pii.rule_tables import WITH_EXAMPLES, Example, lines, rows, words
 
 FILTER = PiiFilter()
 EXAMPLES = [

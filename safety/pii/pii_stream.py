@@ -7,7 +7,7 @@ from safety.match import Match
 from safety.pii.columns import has_header
 from safety.pii.places import REACH, TRIGGER, candidates, table
 from safety.pii.tables import Cell, Tables
-from safety.pii.window import BREAK, LEFT, WINDOW, Found, Runs, run_end
+from safety.pii.text_window import BREAK, LEFT, WINDOW, Found, Runs, run_end
 
 #: The buffer is cut when so much of it is decided.
 _KEPT: Final = 4 * LEFT
