@@ -82,31 +82,31 @@ class ParsedAnswer:
         waiting.append((text, entries))
         for position, delta in enumerate(deltas):
             if isinstance(delta, Text):
-                given, self._entries = _of(delta.text, waiting)
+                given, self._entries = _take_entries(delta.text, waiting)
                 return [*islice(deltas, position), delta._replace(entries=given), *deltas[position + 1 :]]
         if deltas:
             waiting.clear()
         return deltas
 
 
-def _of(said: str, waiting: _Waiting) -> tuple[tuple[TokenEntry, ...], _Waiting]:
-    """Split the waiting logprobs: those of the delta's text `said`, found at its last occurrence, and those after it.
+def _take_entries(shown: str, waiting: _Waiting) -> tuple[tuple[TokenEntry, ...], _Waiting]:
+    """Split the waiting logprobs: those of the delta's text `shown`, found at its last occurrence, and those after it.
 
     The parser may have dropped white space around the text.
     """
-    came = "".join([text for text, _ in waiting])
-    begin = came.rfind(said)
+    received = "".join([text for text, _ in waiting])
+    begin = received.rfind(shown)
     if begin < 0:
         return (), []
-    begin, end = len(came[:begin].rstrip()), begin + len(said)
-    end += len(came[end:]) - len(came[end:].lstrip())
+    begin, end = len(received[:begin].rstrip()), begin + len(shown)
+    end += len(received[end:]) - len(received[end:].lstrip())
     given: list[TokenEntry] = []
     later: _Waiting = []
     at = 0
     for text, entries in waiting:
         start, at = at, at + len(text)
         if at > end:
-            later.append((came[max(start, end) : at], entries))
+            later.append((received[max(start, end) : at], entries))
         elif start >= begin:
             given += entries
     return tuple(given), later

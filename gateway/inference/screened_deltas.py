@@ -13,19 +13,19 @@ from safety.screen import Screen, Screened
 
 _OF_CALLS: Final = (CallStart, CallArguments)
 #: The channel that a delta belongs to: a tool call by its number, the text, or the reasoning.
-Place = int | type[Delta]
+Channel = int | type[Delta]
 
 
-def place_of(delta: Delta) -> Place:
+def channel_of(delta: Delta) -> Channel:
     """Give the channel that a delta belongs to."""
     return delta.call if isinstance(delta, _OF_CALLS) else type(delta)
 
 
-def piece_of(place: Place, text: str) -> Delta:
+def delta_of(channel: Channel, text: str) -> Delta:
     """Make a delta of that channel."""
-    if isinstance(place, int):
-        return CallArguments(place, text)
-    return Text(text) if place is Text else Reasoning(text)
+    if isinstance(channel, int):
+        return CallArguments(channel, text)
+    return Text(text) if channel is Text else Reasoning(text)
 
 
 class ScreenedDeltas:
@@ -55,10 +55,10 @@ class ScreenedDeltas:
         """`patient`: nobody waits for the text, so the screen may gather it first."""
         self._new_screen = new_screen
         self._patient = patient
-        self._at: Place | None = None
+        self._at: Channel | None = None
         self._text: AnswerText | None = None
         #: The end of each channel's text that seemed to be over.
-        self._tails: dict[Place, str] = {}
+        self._tails: dict[Channel, str] = {}
         #: Logprobs with the span of their text, and of the replaced spans before them.
         self._entries: list[tuple[int, int, Sequence[TokenEntry]]] = []
         self._passed = 0
@@ -73,9 +73,9 @@ class ScreenedDeltas:
         given: list[Delta] = []
         for delta in deltas:
             # A cheap test first: text or reasoning that goes on as before.
-            if type(delta) is not self._at and (place := place_of(delta)) != self._at:
+            if type(delta) is not self._at and (channel := channel_of(delta)) != self._at:
                 given += self._end()
-                self._at = place
+                self._at = channel
             if self.blocked:
                 break
             if isinstance(delta, CallStart):
@@ -86,7 +86,7 @@ class ScreenedDeltas:
             if self._entries or (isinstance(delta, Text) and delta.entries):
                 given += self._with_entries(text, shown, delta)
             elif shown:
-                given.append(piece_of(self._at, shown))
+                given.append(delta_of(self._at, shown))
             if text.blocked:
                 self.blocked = True
         if self.shown is not None:
@@ -106,8 +106,8 @@ class ScreenedDeltas:
         if self.blocked:
             return []
         # Some models choose the ids of their calls.
-        says = not is_own_call_id(call.id) and self._whole(call.id).findings
-        return [call._replace(name=name.text, id=new_call_id() if says else call.id)]
+        has_findings = not is_own_call_id(call.id) and self._whole(call.id).findings
+        return [call._replace(name=name.text, id=new_call_id() if has_findings else call.id)]
 
     def _whole(self, text: str) -> Screened:
         screen = self._new_screen()
@@ -117,14 +117,14 @@ class ScreenedDeltas:
         return found
 
     def _begun(self) -> AnswerText:
-        place = self._at
-        assert place is not None, "a text has its place"
+        channel = self._at
+        assert channel is not None, "a text has its place"
         screen = self._new_screen()
         if self._patient:
             screen.wait_for(GATHERED)
-        text = self._text = AnswerText(screen, json=isinstance(place, int))
+        text = self._text = AnswerText(screen, json=isinstance(channel, int))
         self.sources.append(text)
-        if tail := self._tails.get(place):
+        if tail := self._tails.get(channel):
             text.follow(tail, self._new_screen)
         return text
 
@@ -136,7 +136,7 @@ class ScreenedDeltas:
         rest = text.finish()
         self.blocked = text.blocked
         self._tails[self._at] = text.tail
-        given: list[Delta] = [piece_of(self._at, rest)] if rest else []
+        given: list[Delta] = [delta_of(self._at, rest)] if rest else []
         if self._entries:
             given = self._with_entries(text, rest)
             self._entries.clear()

@@ -89,8 +89,8 @@ class ServedModelGuard:
     async def _matches(self, text: str, prompt: str | None, caller: Caller, count: int) -> list[Match]:
         runs: list[tuple[int, int, list[str]]] = []
         for start, end in _parts(len(text), count):
-            said = await self._answer(self._messages(text[start:end], prompt), caller)
-            labels = verdict_in(said, self._settings)
+            answer = await self._answer(self._messages(text[start:end], prompt), caller)
+            labels = verdict_in(answer, self._settings)
             if labels and runs and start <= runs[-1][1]:
                 first, _, before = runs.pop()
                 runs.append((first, end, list(dict.fromkeys(before + labels))))
@@ -151,13 +151,13 @@ def served_model_guard(
     return None if model is None else ServedModelGuard(settings, model, tier, encoding)
 
 
-def verdict_in(said: str, settings: ModelGuard) -> list[str]:
+def verdict_in(answer: str, settings: ModelGuard) -> list[str]:
     """Read the labels of a guard's findings in its answer; none: safe. Raises GuardFailed for any other answer.
 
     Categories follow the verdict. Where some are configured, only those count; an unsafe answer without any is labelled
     all the same.
     """
-    words = said.strip().casefold()
+    words = answer.strip().casefold()
     # The longer one first: the shorter may be its prefix.
     verdicts = sorted(((settings.unsafe, True), (settings.safe, False)), key=lambda each: -len(each[0]))
     for verdict, unsafe in verdicts:

@@ -32,7 +32,7 @@ from gateway.jobs.files.content import Contents
 from gateway.jobs.files.file_store import Files, open_content
 from gateway.jobs.responses.background_work import BackgroundWork
 from gateway.jobs.responses.conversation_store import ConversationStore
-from gateway.jobs.responses.response_space import Place
+from gateway.jobs.responses.response_space import ResponseSpace
 from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.adapter_models import AdapterModels, has_adapters
 from gateway.models.answer_lengths import AnswerLengths
@@ -88,7 +88,7 @@ class Gateway:
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
         self._encoding = EncodingQueue()
-        place = Place(self._store, config.responses)
+        place = ResponseSpace(self._store, config.responses)
         responses, conversations = ResponseStore(place), ConversationStore(place)
         self._background = BackgroundWork(config.responses.max_background)
         location = location_of(config.files, config.state_dir)

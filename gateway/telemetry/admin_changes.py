@@ -42,7 +42,7 @@ class AdminChanges:
         self._journal: Journal[ChangeEntry | JournalEvent] = Journal(settings, KIND, lines=change_lines)
         #: The id of the last change in the journal; None: not looked up yet.
         self._last: str | None = None
-        self._told = False
+        self._logged = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self, poll_seconds: float = POLL_SECONDS) -> None:
@@ -62,16 +62,16 @@ class AdminChanges:
             try:
                 while await self.copy():
                     pass
-                self._told = False
+                self._logged = False
             except (StoreUnavailable, OSError) as error:
-                self._tell(f"admin changes cannot be journalled now, but will be: {error.__cause__ or error}")
+                self._log_once(f"admin changes cannot be journalled now, but will be: {error.__cause__ or error}")
             except Exception as error:
-                self._tell("admin changes cannot be journalled", error)
+                self._log_once("admin changes cannot be journalled", error)
             await asyncio.sleep(poll_seconds)
 
-    def _tell(self, words: str, defect: Exception | None = None) -> None:
-        if not self._told:
-            self._told = True
+    def _log_once(self, words: str, defect: Exception | None = None) -> None:
+        if not self._logged:
+            self._logged = True
             log.warning("%s", words, exc_info=defect)
 
     async def copy(self) -> bool:

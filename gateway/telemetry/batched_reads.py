@@ -23,7 +23,7 @@ class BatchedReads:
     def __init__(self, store: BatchingStore) -> None:
         self._store = store
         self._waiting: dict[Script, list[tuple[str, bytes, asyncio.Future[bytes]]]] = {}
-        self._trips: set[asyncio.Task[None]] = set()
+        self._round_trips: set[asyncio.Task[None]] = set()
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Return all fields of many hashes, in order."""
@@ -42,15 +42,15 @@ class BatchedReads:
         waiting = self._waiting.setdefault(script, [])
         waiting.append((keys[0], argument, future))
         if len(waiting) == 1:
-            loop.call_soon(self._depart, script)
+            loop.call_soon(self._send, script)
         return await future
 
-    def _depart(self, script: Script) -> None:
-        task = asyncio.create_task(self._trip(script, self._waiting.pop(script)))
-        self._trips.add(task)
-        task.add_done_callback(self._trips.discard)
+    def _send(self, script: Script) -> None:
+        task = asyncio.create_task(self._round_trip(script, self._waiting.pop(script)))
+        self._round_trips.add(task)
+        task.add_done_callback(self._round_trips.discard)
 
-    async def _trip(self, script: Script, calls: Sequence[tuple[str, bytes, "asyncio.Future[bytes]"]]) -> None:
+    async def _round_trip(self, script: Script, calls: Sequence[tuple[str, bytes, "asyncio.Future[bytes]"]]) -> None:
         replies: Sequence[bytes | StoreUnavailable]
         try:
             replies = await self._store.run_many(script, [(key, argument) for key, argument, _ in calls])

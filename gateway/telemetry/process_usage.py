@@ -14,21 +14,21 @@ from observability.metrics.snapshot import Numbers, empty
 from observability.ticks import until_tick
 
 #: Seconds between measurements of an event loop's lag.
-LOOK_SECONDS: Final = 0.25
+LAG_SECONDS: Final = 0.25
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WORKER: Final = "worker"
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ProcessUsage:
     """The CPU time and memory of a process."""
 
     cpu_seconds: float
     resident_bytes: int
 
 
-def use_of(pid: int | None = None) -> Use | None:
+def process_usage_of(pid: int | None = None) -> ProcessUsage | None:
     """Read the usage of a process, or of this one; None where the system does not tell, or it does not exist."""
     folder = f"/proc/{pid or 'self'}"
     try:
@@ -38,7 +38,7 @@ def use_of(pid: int | None = None) -> Use | None:
     except (OSError, IndexError, ValueError):
         return None
     ticks = int(fields[11]) + int(fields[12])
-    return Use(ticks / _TICKS if pid else time.process_time(), pages * _PAGE)
+    return ProcessUsage(ticks / _TICKS if pid else time.process_time(), pages * _PAGE)
 
 
 class LoopLag:
@@ -53,11 +53,11 @@ class LoopLag:
     def start(self) -> None:
         """Begin to measure."""
         now = self._clock()
-        wait = until_tick(LOOK_SECONDS, now)
+        wait = until_tick(LAG_SECONDS, now)
         self._due = now + wait
-        self._timer = asyncio.get_running_loop().call_later(wait, self.look)
+        self._timer = asyncio.get_running_loop().call_later(wait, self.measure)
 
-    def look(self) -> None:
+    def measure(self) -> None:
         """Add the lag of the timer that was due."""
         # Timers may be early by the loop's resolution.
         self.seconds.add(self._clock() - self._due, declared.LOOP_LAG.bounds)
@@ -79,10 +79,10 @@ class OwnProcess:
     def collect(self, numbers: Numbers) -> None:
         """Add the usage to the numbers."""
         numbers.put(declared.LOOP_LAG, self._lag.seconds)
-        collect_use(numbers, _WORKER, use_of())
+        collect_usage(numbers, _WORKER, process_usage_of())
 
 
-def collect_use(numbers: Numbers, process: str, use: Use | None) -> None:
+def collect_usage(numbers: Numbers, process: str, use: ProcessUsage | None) -> None:
     """Add a process's usage, where it is known."""
     if use is not None:
         numbers.set(declared.PROCESS_CPU, use.cpu_seconds, process)
@@ -91,7 +91,7 @@ def collect_use(numbers: Numbers, process: str, use: Use | None) -> None:
 
 def collect_others(numbers: Numbers, pids: Mapping[str, int | None]) -> None:
     """Add the usage of this process, as `admin`, and of others by their names."""
-    collect_use(numbers, "admin", use_of())
+    collect_usage(numbers, "admin", process_usage_of())
     for process, pid in pids.items():
         if pid is not None and sys.platform == "linux":
-            collect_use(numbers, process, use_of(pid))
+            collect_usage(numbers, process, process_usage_of(pid))

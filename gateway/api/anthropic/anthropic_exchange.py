@@ -21,5 +21,5 @@ def use_messages_format(exchange: HttpExchange) -> None:
 
 def add_rate_headers(services: Services, exchange: HttpExchange) -> None:
     """Add the caller's limits to the answer in this API's headers, once the caller is known."""
-    told, key_id = exchange.caller_headers, exchange.record.key_id
-    exchange.caller_headers = lambda: told() + rate_headers(services.limiter.last_rate(key_id))
+    openai_headers, key_id = exchange.caller_headers, exchange.record.key_id
+    exchange.caller_headers = lambda: openai_headers() + rate_headers(services.limiter.last_rate(key_id))

@@ -12,10 +12,10 @@ from gateway.api.anthropic.messages_adapter import ENDPOINT
 from gateway.api.anthropic.messages_body import PromptBody
 from gateway.api.anthropic.messages_decoding import decode_body
 from gateway.api.anthropic.messages_translation import translate_prompt
-from gateway.api.anthropic.thinking import words_of
+from gateway.api.anthropic.thinking import template_variables
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer
+from gateway.api.relay.forwarding import ForwardedRequest, bad_answer, forward
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.inference.generate_request import GenerateRequest
@@ -42,36 +42,36 @@ async def count_tokens(services: Services, exchange: HttpExchange) -> None:
         body = decode_body(PromptBody, await incoming.body())
         model = incoming.model(body.model)
         incoming.begin()
-        translation = translate_prompt(body, words_of(model))
-        asked = ForwardedRequest(services, incoming, model, body, len(translation.body))
+        translation = translate_prompt(body, template_variables(model))
+        forwarded = ForwardedRequest(services, incoming, model, body, len(translation.body))
         try:
             # Checked like a chat, whoever counts it.
             request = read_body(CHAT, translation.body).request(incoming.caller, model, exchange.record)
             if model.opaque:
-                count = await _upstream_count(asked, translation.body)
+                count = await _upstream_count(forwarded, translation.body)
             else:
-                count = await _own_count(asked, request)
+                count = await _own_count(forwarded, request)
         except PenstockError as error:
             to_messages_error(error, translation.origins)
             raise
     await exchange.respond(200, orjson.dumps({"input_tokens": count}))
 
 
-async def _own_count(asked: ForwardedRequest[PromptBody], request: GenerateRequest) -> int:
-    services, exchange = asked.services, asked.incoming.exchange
+async def _own_count(forwarded: ForwardedRequest[PromptBody], request: GenerateRequest) -> int:
+    services, exchange = forwarded.services, forwarded.incoming.exchange
     if request.foreign is not None:
         raise request.foreign
-    lease = await services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
+    lease = await services.limiter.reserve(Ask(forwarded.model.plans.of(forwarded.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
     return (await encoded(request, services.encoding, exchange.handle)).tokens
 
 
-async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> int:
-    policy = asked.services.policies.of(asked.incoming.caller.tenant, asked.model.name)
+async def _upstream_count(forwarded: ForwardedRequest[PromptBody], chat: bytes) -> int:
+    policy = forwarded.services.policies.of(forwarded.incoming.caller.tenant, forwarded.model.name)
     if policy is not None and policy.reads_prompts:
         # Only the filtered prompt may go to an upstream, and it is not known before filtering.
         raise UnsupportedParameter(
-            f"Prompts for '{asked.model.shown}' are filtered, and cannot be counted by its upstream.", param="model"
+            f"Prompts for '{forwarded.model.shown}' are filtered, and cannot be counted by its upstream.", param="model"
         )
     found: list[int] = []
 
@@ -85,5 +85,5 @@ async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> i
     members = msgspec.json.decode(chat)
     sent = {name: members[name] for name in ("model", "messages", "tools") if name in members}
     body = msgspec.json.encode(sent)
-    await ask(asked, Feature.TOKENIZE, "/tokenize", [body], read, param="messages", at_root=True, free=True)
+    await forward(forwarded, Feature.TOKENIZE, "/tokenize", [body], read, param="messages", at_root=True, free=True)
     return found[0]

@@ -8,7 +8,7 @@ from gateway.api.anthropic.messages_body import MessagesBody
 from gateway.api.anthropic.messages_decoding import decode_body
 from gateway.api.anthropic.messages_renderer import MessageRenderer, Thoughts
 from gateway.api.anthropic.messages_translation import translate
-from gateway.api.anthropic.thinking import thoughts_of, words_of
+from gateway.api.anthropic.thinking import shown_thoughts, template_variables
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
@@ -32,13 +32,13 @@ class MessagesAdapter:
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
         add_rate_headers(self._services, self._exchange)
-        asked = decode_body(MessagesBody, body)
-        translation = translate(asked, words_of(self._services.catalog.require(caller, asked.model)))
-        self.origins, self._thoughts = translation.origins, thoughts_of(asked)
+        decoded = decode_body(MessagesBody, body)
+        translation = translate(decoded, template_variables(self._services.catalog.require(caller, decoded.model)))
+        self.origins, self._thoughts = translation.origins, shown_thoughts(decoded)
         return translation.body
 
     def renderer(self, head: AnswerHead) -> MessageRenderer:
         return MessageRenderer(head, self._thoughts)
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         """Store nothing."""

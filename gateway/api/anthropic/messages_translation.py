@@ -22,20 +22,20 @@ class Translation(NamedTuple):
     origins: list[Origin]
 
 
-def translate_prompt(body: PromptBody, words: frozenset[str] | None) -> Translation:
-    """Translate the prompt, without the parameters of its answer. `words` are the variables of the chat template, None
+def translate_prompt(body: PromptBody, variables: frozenset[str] | None) -> Translation:
+    """Translate the prompt, without the parameters of its answer. `variables` are those of the chat template, None
     where they are unknown. Raises InvalidRequest and UnsupportedParameter.
     """
-    chat, origins = _prompt(body, words)
+    chat, origins = _prompt(body, variables)
     return Translation(msgspec.json.encode(chat), origins)
 
 
-def translate(body: MessagesBody, words: frozenset[str] | None) -> Translation:
+def translate(body: MessagesBody, variables: frozenset[str] | None) -> Translation:
     """Translate the whole request. Raises InvalidRequest and UnsupportedParameter."""
     thinking = body.thinking
     if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= body.max_tokens:
         raise invalid("max_tokens", "It has to be more than thinking.budget_tokens.")
-    chat, origins = _prompt(body, words)
+    chat, origins = _prompt(body, variables)
     chat["max_tokens"] = body.max_tokens
     if body.stream:
         chat["stream"] = True
@@ -52,13 +52,13 @@ def translate(body: MessagesBody, words: frozenset[str] | None) -> Translation:
     return Translation(msgspec.json.encode(chat), origins)
 
 
-def _prompt(body: PromptBody, words: frozenset[str] | None) -> tuple[dict[str, Any], list[Origin]]:
+def _prompt(body: PromptBody, variables: frozenset[str] | None) -> tuple[dict[str, Any], list[Origin]]:
     conversation = Conversation()
     conversation.add_system(body.system, "system")
     conversation.add_messages(body.messages)
     chat: dict[str, Any] = {"model": body.model, "messages": conversation.messages}
     chat |= chat_tools(body)
-    chat |= chat_thinking(body, words)
+    chat |= chat_thinking(body, variables)
     format_ = _format(body)
     if format_ is not None:
         schema = {"name": _FORMAT_NAME, "schema": format_.schema, "strict": _is_strict(format_.schema)}

@@ -18,28 +18,28 @@ _EFFORT: Final = "reasoning_effort"
 _EFFORTS: Final = ((4096, "low"), (16384, "medium"))
 
 
-def words_of(model: ServedModel) -> frozenset[str] | None:
+def template_variables(model: ServedModel) -> frozenset[str] | None:
     """Give the variables that the model's chat template reads; None: only its upstream knows them."""
     return None if model.opaque else model.chat_format.reads
 
 
-def chat_thinking(body: PromptBody, words: frozenset[str] | None) -> dict[str, Any]:
+def chat_thinking(body: PromptBody, variables: frozenset[str] | None) -> dict[str, Any]:
     """Make the chat body's members about reasoning. Raises InvalidRequest."""
     thinking = body.thinking
     if isinstance(thinking, ThinkingEnabled) and forces_a_call(body):
         raise invalid("thinking", "It may not be enabled where tool_choice asks for a call.")
     effort = None if body.output_config is None else body.output_config.effort
-    if words is None:
+    if variables is None:
         # Not every upstream takes the switches, and one that does not would refuse the whole request.
         return {} if effort is None else {_EFFORT: effort}
     found: dict[str, Any] = {}
-    switch = next((word for word in _SWITCHES if word in words), None)
+    switch = next((word for word in _SWITCHES if word in variables), None)
     if thinking is not None and switch is not None:
         found["chat_template_kwargs"] = {switch: not isinstance(thinking, ThinkingDisabled)}
-    if _EFFORT in words:
-        asked = effort or _effort(thinking, can_switch=switch is not None)
-        if asked is not None:
-            found[_EFFORT] = asked
+    if _EFFORT in variables:
+        level = effort or _effort(thinking, can_switch=switch is not None)
+        if level is not None:
+            found[_EFFORT] = level
     return found
 
 
@@ -52,7 +52,7 @@ def _effort(thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | No
     return None
 
 
-def thoughts_of(body: PromptBody) -> Thoughts:
+def shown_thoughts(body: PromptBody) -> Thoughts:
     """Decide how much of the reasoning the client gets."""
     match body.thinking:
         case ThinkingDisabled():

@@ -9,7 +9,7 @@ from msgspec import Meta
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
-from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.paging import page_object, parse_page
 from gateway.api.server.services import Services
 from gateway.jobs.batches.batch_records import BatchRequest
 from gateway.jobs.batches.reply import PATHS
@@ -68,9 +68,9 @@ async def create_batch(services: Services, exchange: HttpExchange) -> None:
 async def list_batches(services: Services, exchange: HttpExchange) -> None:
     """List a page of the tenant's batches."""
     caller = await services.intake.caller(exchange, ENDPOINT)
-    page = page_asked(exchange.query, 100, 20)
+    page = parse_page(exchange.query, 100, 20)
     batches, more = await services.jobs.page(caller.tenant.name, page)
-    await exchange.respond(200, orjson.dumps(page_shown([batch.shown() for batch in batches], more=more)))
+    await exchange.respond(200, orjson.dumps(page_object([batch.shown() for batch in batches], more=more)))
 
 
 async def get_batch(services: Services, exchange: HttpExchange) -> None:

@@ -9,7 +9,7 @@ from gateway.api.files.upload_form import OVERHEAD_BYTES, Form
 from gateway.api.openai.deleted import Deleted
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import HttpExchange
-from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.paging import page_object, parse_page
 from gateway.api.server.services import Services
 from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
 from protos.errors import BodyTooLarge, InvalidRequest
@@ -50,11 +50,11 @@ async def list_files(services: Services, exchange: HttpExchange) -> None:
     """List a page of the tenant's files."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     query = exchange.query
-    page, purpose = page_asked(query, _MOST_LISTED, 100, ("purpose",)), query.get("purpose")
+    page, purpose = parse_page(query, _MOST_LISTED, 100, ("purpose",)), query.get("purpose")
     if purpose is not None and purpose not in PURPOSES:
         raise InvalidRequest(f"Invalid value for 'purpose': expected one of {', '.join(PURPOSES)}.", param="purpose")
     records, more = await services.files.page(caller.tenant.name, page, purpose)
-    await exchange.respond(200, orjson.dumps(page_shown([record.shown() for record in records], more=more)))
+    await exchange.respond(200, orjson.dumps(page_object([record.shown() for record in records], more=more)))
 
 
 async def get_file(services: Services, exchange: HttpExchange) -> None:

@@ -37,7 +37,7 @@ class Reading(msgspec.Struct, frozen=True):
                 request = make(fields, caller, model, record, size, None)
                 return request if self.guide is None else self._guided(request)
             except UnsupportedParameter as refusal:
-                foreign = _bare(refusal)
+                foreign = _without_traceback(refusal)
         request = make(fields, caller, model, record, size, foreign)
         return request if self.guide is None else self._guided(request)
 
@@ -83,12 +83,12 @@ def _read_all(api: CompletionApi, body: bytes) -> Reading:
     try:
         usage = fields.include_usage
     except UnsupportedParameter as refusal:
-        foreign = foreign or _bare(refusal)
+        foreign = foreign or _without_traceback(refusal)
         options = fields.stream_options
         usage = options is not None and bool(options.include_usage)
     return Reading(api, fields, len(body), usage, guide, guide_param, foreign)
 
 
-def _bare(refusal: UnsupportedParameter) -> UnsupportedParameter:
+def _without_traceback(refusal: UnsupportedParameter) -> UnsupportedParameter:
     """Drop the traceback: its frames would live as long as the request."""
     return refusal.with_traceback(None)

@@ -138,7 +138,7 @@ def _request(
         if model.output is not None:
             parser = plain_parser(model.output)
     else:
-        prompt, (_, parser, guide, guide_param) = _equipped(body, model)
+        prompt, (_, parser, guide, guide_param) = _with_tools(body, model)
     return GenerateRequest(
         id=record.id,
         caller=caller,
@@ -168,7 +168,7 @@ def _tool_use(body: ChatBody) -> ToolUse | None:
     return tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
 
 
-def _equipped(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
+def _with_tools(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
     """Make a prompt with tools or other template variables, and the offer that its answers are parsed by."""
     use, format_ = _tool_use(body), model.chat_format
     check_kwargs(body.chat_template_kwargs or {})
@@ -253,16 +253,16 @@ _OF_TOOLS = frozenset(("tool", "function"))
 def _with_calls(body: ChatBody, model: ServedModel, rendered: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add earlier turns' tool calls and their results to the rendered messages."""
     results = check_calls(body.messages)
-    for position, (message, said) in enumerate(zip(body.messages, rendered, strict=True)):
+    for position, (message, rendered_message) in enumerate(zip(body.messages, rendered, strict=True)):
         at = f"messages[{position}]"
         if message.role == "function":
             param = f"{at}.role"
             raise UnsupportedParameter(f"Unsupported value: '{param}' may not be 'function' here.", param=param)
         if message.tool_calls:
-            said["tool_calls"] = rendered_calls(message.tool_calls, f"{at}.tool_calls")
+            rendered_message["tool_calls"] = rendered_calls(message.tool_calls, f"{at}.tool_calls")
         elif position in results:
-            said["tool_call_id"] = message.tool_call_id
-            said.setdefault("name", results[position])
+            rendered_message["tool_call_id"] = message.tool_call_id
+            rendered_message.setdefault("name", results[position])
         else:
             continue
         if not model.chat_format.calls:

@@ -112,11 +112,11 @@ def _answers_made(body: CompletionBody, prompts: int) -> int:
 def _check_own(body: CompletionBody, model: ServedModel, *, several: bool) -> None:
     """Raise UnsupportedParameter for what no token engine can do, and for what an upstream does by itself."""
     if model.relays:
-        asked = [name for name in ("suffix", "echo") if getattr(body, name)]
+        present = [name for name in ("suffix", "echo") if getattr(body, name)]
         if body.best_of is not None and body.best_of > (body.n or 1):
-            asked.append("best_of")
-        if asked:
-            raise unsupported(asked[0])
+            present.append("best_of")
+        if present:
+            raise unsupported(present[0])
         if several:
             raise UnsupportedParameter(
                 "Unsupported value: 'prompt' may hold one prompt here, not several.", param="prompt"

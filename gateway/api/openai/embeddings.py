@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.vectors import VectorError, converted
-from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
+from gateway.api.relay.forwarding import PromptCount, bad_answer, forward, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
@@ -61,15 +61,15 @@ _answer: Final = msgspec.json.Decoder(_Answer)
 async def embed(services: Services, exchange: HttpExchange) -> None:
     """Answer with the vectors of all inputs. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
-        asked = await read_request(services, incoming, _decoder, _texts)
-        body, model = asked.body, asked.model
+        forwarded = await read_request(services, incoming, _decoder, _texts)
+        body, model = forwarded.body, forwarded.model
         inputs, settings = _inputs(body.input), model.embeddings
         batches = list(_batches(inputs, settings.batch))
         wanted = body.encoding_format or "float"
         written = body.encoding_format if settings.encoding == "asked" else settings.encoding
         vectors = _Vectors([len(batch) for batch in batches], wanted, body.dimensions)
-        used = await ask(
-            asked,
+        used = await forward(
+            forwarded,
             Feature.EMBEDDINGS,
             "/embeddings",
             [_encoded(body, body.input if len(batches) == 1 else batch, written) for batch in batches],

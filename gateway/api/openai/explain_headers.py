@@ -30,7 +30,7 @@ class Explain(enum.Enum):
     DRY_RUN = b"dry-run"
 
 
-def explain_wanted(value: bytes, caller: Caller) -> Explain:
+def parse_explain(value: bytes, caller: Caller) -> Explain:
     """Parse `x-penstock-explain`. Raises ExplainNotAllowed or InvalidRequest."""
     if not caller.key.explain:
         raise ExplainNotAllowed(

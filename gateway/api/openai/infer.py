@@ -2,7 +2,7 @@
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.completion_api import CompletionApi
-from gateway.api.openai.explain_headers import Explain, answer_dry_run, explain_wanted, explained_policy, showing_route
+from gateway.api.openai.explain_headers import Explain, answer_dry_run, explained_policy, parse_explain, showing_route
 from gateway.api.openai.pipeline import Pipeline
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
@@ -19,7 +19,7 @@ async def infer(
     Raises errors that can still be a status.
     """
     async with services.intake.open(exchange, api.endpoint if adapter is None else adapter.endpoint) as incoming:
-        explain = None if exchange.explain is None else explain_wanted(exchange.explain, incoming.caller)
+        explain = None if exchange.explain is None else parse_explain(exchange.explain, incoming.caller)
         body = await incoming.body()
         if adapter is not None:
             body = await adapter.translate(incoming.caller, body)

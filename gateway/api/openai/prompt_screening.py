@@ -49,7 +49,7 @@ def passes_prefilter(policy: Policy, request: GenerateRequest, body: bytes) -> b
 
 def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter | None:
     """Make the answer filter of a request that passed the prefilter."""
-    screening = policy.usual_screening
+    screening = policy.default_screening
     if screening is None:
         return None
     recorder = Recorder(request.record, request.caller.tenant.name, policy.record_text)
@@ -83,7 +83,7 @@ async def screen_prompt(
     launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched
-    return await _beside(ask_guards(policy, passed, recorder), launched, exchange)
+    return await _beside_guards(ask_guards(policy, passed, recorder), launched, exchange)
 
 
 def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | int, ...], str]:
@@ -95,7 +95,7 @@ def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | 
 
 
 def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
-    screening = policy.usual_screening if passed is None else passed.screening
+    screening = policy.default_screening if passed is None else passed.screening
     if screening is None and not policy.answer_guards:
         return None
     prompt: str | None = None
@@ -104,7 +104,7 @@ def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder)
     return AnswerFilter(screening, policy.answer_guards, prompt, policy.fail_open, recorder)
 
 
-async def _beside(
+async def _beside_guards(
     asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: HttpExchange
 ) -> Generation:
     """Return the generation once the guards let the prompt pass; their refusal ends it, however far it is."""

@@ -87,14 +87,14 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     if own is not None and b"\\" in body:
         own = [at._replace(text=unescaped(at.text)) if has_inner_escapes(at.text) else at for at in own]
     usual = own is not None and reading.foreign is None and reading.guide is None
-    if usual and own is not None and (not model.relays or _says_once(body, own)):
+    if usual and own is not None and (not model.relays or _has_unique_members(body, own)):
         return own
     members = _members(body)
     walk = _Walk(list(own or ()))
     if own is None:
         joins = not model.opaque and reading.foreign is None
         for index, message in enumerate(members["messages"]):
-            walk.message(message if model.relays else _told(message), index, joins=joins)
+            walk.message(message if model.relays else _shown_members(message), index, joins=joins)
     for name, value in members.items():
         if name not in _UNSEEN and not (name == "tool_choice" and isinstance(value, str)):
             walk.within(value, _ROLES.get(name, "system"), name, (name,), frozenset(), {})
@@ -155,7 +155,7 @@ def _changed(raw: bytes | msgspec.Raw, change: _Change) -> bytes:
 _NO_CHANGE: Final = _Change()
 
 
-def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
+def _has_unique_members(body: bytes, texts: Sequence[PromptText]) -> bool:
     """Whether a chat with these contents alone surely has each member once. Quotes within a string are escaped."""
     if not texts or texts[0].path[0] != "messages":
         return True  # of the other API's members all are at the top, where only the last one goes to the upstream
@@ -176,14 +176,14 @@ def _members(body: bytes) -> dict[str, Any]:
     return members
 
 
-def _told(message: dict[str, Any]) -> dict[str, Any]:
+def _shown_members(message: dict[str, Any]) -> dict[str, Any]:
     """Select the members shown to a model: no refusal beside a content, reasoning only of the assistant."""
-    untold = {"annotations"}
+    hidden = {"annotations"}
     if message.get("content") is not None:
-        untold.add("refusal")
+        hidden.add("refusal")
     if message["role"] != "assistant":
-        untold |= {"reasoning_content", "reasoning"}
-    return message if untold.isdisjoint(message) else {name: message[name] for name in message if name not in untold}
+        hidden |= {"reasoning_content", "reasoning"}
+    return message if hidden.isdisjoint(message) else {name: message[name] for name in message if name not in hidden}
 
 
 class _Number(str):

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
+from gateway.api.relay.forwarding import PromptCount, bad_answer, forward, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
@@ -138,8 +138,8 @@ async def rerank(services: Services, exchange: HttpExchange) -> None:
     """Answer with the documents, the most relevant first. Raises errors with a status."""
     found: list[_Ranked] = []
     async with services.intake.open(exchange, "rerank") as incoming:
-        asked = await read_request(services, incoming, _rerank_decoder, _rerank_texts)
-        body = asked.body
+        forwarded = await read_request(services, incoming, _rerank_decoder, _rerank_texts)
+        body = forwarded.body
         texts, wanted = body.texts, min(body.top_n or len(body.documents), len(body.documents))
 
         async def read(_: int, answer: bytes) -> int | None:
@@ -155,14 +155,14 @@ async def rerank(services: Services, exchange: HttpExchange) -> None:
             return None if ranking.usage is None else ranking.usage.tokens
 
         sent = msgspec.structs.replace(body, documents=cast("list[str | Document]", texts), return_documents=None)
-        used = await ask(asked, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
+        used = await forward(forwarded, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
     with_documents = body.return_documents is not False
     results = [
         Ranked(one.index, one.relevance_score, RankedDocument(texts[one.index]) if with_documents else None)
         for one in found
     ]
     usage = PromptUsage(used.prompt, used.prompt)
-    answer = Ranking("rerank-" + exchange.request_id[4:], asked.model.shown, results, usage)
+    answer = Ranking("rerank-" + exchange.request_id[4:], forwarded.model.shown, results, usage)
     await exchange.respond(200, msgspec.json.encode(answer))
 
 
@@ -170,8 +170,8 @@ async def score(services: Services, exchange: HttpExchange) -> None:
     """Answer with the similarity of pairs of texts. Raises errors with a status."""
     found: list[float] = []
     async with services.intake.open(exchange, "score") as incoming:
-        asked = await read_request(services, incoming, _score_decoder, _score_texts)
-        pairs = _pairs(asked.body)
+        forwarded = await read_request(services, incoming, _score_decoder, _score_texts)
+        pairs = _pairs(forwarded.body)
 
         async def read(_: int, answer: bytes) -> int | None:
             try:
@@ -184,12 +184,14 @@ async def score(services: Services, exchange: HttpExchange) -> None:
             found.extend(one.score for _, one in sorted(zip(places, scores.data, strict=True), key=lambda at: at[0]))
             return None if scores.usage is None else scores.usage.tokens
 
-        used = await ask(asked, Feature.SCORE, "/score", [msgspec.json.encode(asked.body)], read, param="text_2")
+        used = await forward(
+            forwarded, Feature.SCORE, "/score", [msgspec.json.encode(forwarded.body)], read, param="text_2"
+        )
     answer = Scores(
         "score-" + exchange.request_id[4:],
         "list",
         int(time.time()),
-        asked.model.shown,
+        forwarded.model.shown,
         [Score(at, "score", value) for at, value in enumerate(found)],
         PromptUsage(used.prompt, used.prompt),
     )

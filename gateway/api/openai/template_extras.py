@@ -69,13 +69,13 @@ def template_extras(
     return extras
 
 
-def _effort(reads: frozenset[str], effort: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def _effort(reads: frozenset[str], effort: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if "reasoning_effort" in reads:
         return {"reasoning_effort": effort}
     switch = next((name for name in _SWITCHES if name in reads), None)
     if effort != "none" or switch is None:
         raise _unknown("reasoning_effort")
-    if said.get(switch, False) is not False:
+    if given.get(switch, False) is not False:
         raise InvalidRequest(
             f"'reasoning_effort' none and 'chat_template_kwargs.{switch}' exclude each other.", param="reasoning_effort"
         )

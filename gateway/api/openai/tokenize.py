@@ -11,7 +11,7 @@ from msgspec import Meta
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.prompt_texts import prompt_texts
-from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer, read_request
+from gateway.api.relay.forwarding import ForwardedRequest, bad_answer, forward, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import HttpExchange
@@ -81,14 +81,14 @@ _text: Final = msgspec.json.Decoder(Text)
 async def tokenize(services: Services, exchange: HttpExchange) -> None:
     """Answer with the ids of a text's tokens. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
-        asked = await read_request(services, incoming, _tokenize_decoder, _texts)
-        body, model = asked.body, asked.model
+        forwarded = await read_request(services, incoming, _tokenize_decoder, _texts)
+        body, model = forwarded.body, forwarded.model
         if (body.prompt is None) is (body.messages is None):
             raise InvalidRequest("Expected either 'prompt' or 'messages'.", param="prompt")
         if model.opaque:
-            answer = await _upstream_tokens(asked)
+            answer = await _upstream_tokens(forwarded)
         else:
-            ids = await _own_tokens(asked)
+            ids = await _own_tokens(forwarded)
             strings = None
             if body.return_token_strs:
                 strings = [data.decode("utf-8", "replace") for data in _bytes_of(model, ids)]
@@ -100,8 +100,8 @@ async def detokenize(services: Services, exchange: HttpExchange) -> None:
     """Answer with the text of token ids, control tokens included. Raises errors with a status."""
     found: list[Text] = []
     async with services.intake.open(exchange, ENDPOINT) as incoming:
-        asked = await read_request(services, incoming, _detokenize_decoder, lambda _, __: [])
-        body, model = asked.body, asked.model
+        forwarded = await read_request(services, incoming, _detokenize_decoder, lambda _, __: [])
+        body, model = forwarded.body, forwarded.model
         if model.opaque:
 
             async def read(_: int, answer: bytes) -> int | None:
@@ -112,32 +112,36 @@ async def detokenize(services: Services, exchange: HttpExchange) -> None:
                 return 0
 
             sent = [msgspec.json.encode(body)]
-            await ask(asked, Feature.TOKENIZE, "/detokenize", sent, read, param="tokens", at_root=True, free=True)
+            await forward(
+                forwarded, Feature.TOKENIZE, "/detokenize", sent, read, param="tokens", at_root=True, free=True
+            )
         else:
             outside = next((at for at, token in enumerate(body.tokens) if token >= model.tokenizer.vocab_size), None)
             if outside is not None:
                 at = f"tokens[{outside}]"
                 raise InvalidRequest(f"Invalid value for '{at}': it is not in the vocabulary.", param=at)
-            await _count(asked)
-            found.append(Text(await _off_loop(asked, _text_of, model, body.tokens)))
+            await _count(forwarded)
+            found.append(Text(await _off_loop(forwarded, _text_of, model, body.tokens)))
     await exchange.respond(200, msgspec.json.encode(found[0]))
 
 
-async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
-    body, model = asked.body, asked.model
+async def _own_tokens(forwarded: ForwardedRequest[TokenizeBody]) -> list[int]:
+    body, model = forwarded.body, forwarded.model
     if body.add_generation_prompt is False:
         raise unsupported("add_generation_prompt")
     if body.prompt is not None:
-        await _count(asked)
-        ids: list[int] = await _off_loop(asked, model.tokenizer.encode, body.prompt, special=False)
+        await _count(forwarded)
+        ids: list[int] = await _off_loop(forwarded, model.tokenizer.encode, body.prompt, special=False)
         if body.add_special_tokens is not False and model.tokenizer.bos_id is not None:
             ids = [model.tokenizer.bos_id, *ids]
         return ids
-    request = read_body(CHAT, _chat_of(body)).request(asked.incoming.caller, model, asked.incoming.exchange.record)
+    request = read_body(CHAT, _chat_of(body)).request(
+        forwarded.incoming.caller, model, forwarded.incoming.exchange.record
+    )
     if request.foreign is not None:
         raise request.foreign
-    await _count(asked)
-    return (await encoded(request, asked.services.encoding, asked.incoming.exchange.handle)).ids
+    await _count(forwarded)
+    return (await encoded(request, forwarded.services.encoding, forwarded.incoming.exchange.handle)).ids
 
 
 def _chat_of(body: TokenizeBody) -> bytes:
@@ -148,21 +152,21 @@ def _chat_of(body: TokenizeBody) -> bytes:
     return msgspec.json.encode(chat)
 
 
-async def _count(asked: ForwardedRequest[Any]) -> None:
+async def _count(forwarded: ForwardedRequest[Any]) -> None:
     """Charge one request without tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
-    lease = await asked.services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
+    lease = await forwarded.services.limiter.reserve(Ask(forwarded.model.plans.of(forwarded.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
 
 
-async def _off_loop(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+async def _off_loop(forwarded: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
     """Do the work, for long texts off the event loop."""
-    if asked.size <= INLINE_BYTES:
+    if forwarded.size <= INLINE_BYTES:
         return work(*args, **kwargs)
-    handle, tenant = asked.incoming.exchange.handle, asked.incoming.caller.tenant.name
-    return await asked.services.encoding.run(handle, tenant, work, *args, **kwargs)
+    handle, tenant = forwarded.incoming.exchange.handle, forwarded.incoming.caller.tenant.name
+    return await forwarded.services.encoding.run(handle, tenant, work, *args, **kwargs)
 
 
-async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> Tokens:
+async def _upstream_tokens(forwarded: ForwardedRequest[TokenizeBody]) -> Tokens:
     found: list[_Tokens] = []
 
     async def read(_: int, answer: bytes) -> int | None:
@@ -172,11 +176,11 @@ async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> Tokens:
             raise bad_answer("its answer is no list of tokens") from None
         return 0
 
-    sent = [msgspec.json.encode(asked.body)]
-    await ask(asked, Feature.TOKENIZE, "/tokenize", sent, read, param="prompt", at_root=True, free=True)
-    told = found[0]
-    longest = asked.model.context if told.max_model_len is None else told.max_model_len
-    return Tokens(len(told.tokens), longest, told.tokens, told.token_strs)
+    sent = [msgspec.json.encode(forwarded.body)]
+    await forward(forwarded, Feature.TOKENIZE, "/tokenize", sent, read, param="prompt", at_root=True, free=True)
+    upstream = found[0]
+    longest = forwarded.model.context if upstream.max_model_len is None else upstream.max_model_len
+    return Tokens(len(upstream.tokens), longest, upstream.tokens, upstream.token_strs)
 
 
 def _bytes_of(model: ServedModel, tokens: list[int]) -> list[bytes]:

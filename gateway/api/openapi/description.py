@@ -45,7 +45,7 @@ WITH_KEY: Final[Errors] = (AuthenticationFailed, EndpointNotAllowed, TenantGone,
 #: Errors of routes with a body.
 WITH_BODY: Final[Errors] = (InvalidRequest, RequestTimeout, BodyTooLarge, UnsupportedEncoding)
 #: Errors of routes that send a request to a model.
-ASKING: Final[Errors] = (
+WITH_MODEL: Final[Errors] = (
     *(ContextLengthExceeded, TokenLimitExceeded, UnsupportedParameter, ModelNotFound, PermissionDenied),
     *(RateLimited, QuotaExceeded, UpstreamRateLimited, Overloaded, SlowClient),
     *(ReplicaFailed, ReplicaUnavailable, FilterFailed, DeadlineExceeded),

@@ -12,7 +12,7 @@ from gateway.api.openai.embeddings import EmbeddingsBody
 from gateway.api.openai.moderations import ModerationBody
 from gateway.api.openai.rerank import Ranking, RerankBody, ScoreBody, Scores
 from gateway.api.openai.tokenize import DetokenizeBody, Text, TokenizeBody, Tokens
-from gateway.api.openapi.description import ASKING, FORM, OCTETS, Description
+from gateway.api.openapi.description import FORM, OCTETS, WITH_MODEL, Description
 from gateway.api.openapi.document import Descriptions
 from gateway.api.openapi.parameters import BatchQuery, FileForm, FileQuery, PageQuery, ResponseQuery
 from gateway.api.openapi.published_shapes import published, published_list
@@ -60,23 +60,23 @@ _BATCH_LIST: Final = published_list("openai.Batch")
 _NO_MODEL: Final = (ModelNotFound, PermissionDenied)
 _MODELS: Final[Descriptions] = {
     ("POST", "/v1/chat/completions"): Description(
-        "Answer a conversation.", ChatBody, _CHAT, _CHAT_CHUNK, errors=ASKING, done=True
+        "Answer a conversation.", ChatBody, _CHAT, _CHAT_CHUNK, errors=WITH_MODEL, done=True
     ),
     ("POST", "/v1/completions"): Description(
-        "Go on with a text.", CompletionBody, _TEXT, _TEXT, errors=ASKING, done=True
+        "Go on with a text.", CompletionBody, _TEXT, _TEXT, errors=WITH_MODEL, done=True
     ),
-    ("POST", "/v1/embeddings"): Description("Admission texts into vectors.", EmbeddingsBody, _VECTORS, errors=ASKING),
-    ("POST", "/v1/rerank"): Description("Order documents by a query.", RerankBody, Ranking, errors=ASKING),
-    ("POST", "/v1/score"): Description("Tell how alike texts are.", ScoreBody, Scores, errors=ASKING),
-    ("POST", "/v1/tokenize"): Description("Admission a text into token ids.", TokenizeBody, Tokens, errors=ASKING),
-    ("POST", "/v1/detokenize"): Description("Admission token ids into a text.", DetokenizeBody, Text, errors=ASKING),
+    ("POST", "/v1/embeddings"): Description("Turn texts into vectors.", EmbeddingsBody, _VECTORS, errors=WITH_MODEL),
+    ("POST", "/v1/rerank"): Description("Order documents by a query.", RerankBody, Ranking, errors=WITH_MODEL),
+    ("POST", "/v1/score"): Description("Tell how alike texts are.", ScoreBody, Scores, errors=WITH_MODEL),
+    ("POST", "/v1/tokenize"): Description("Turn a text into token ids.", TokenizeBody, Tokens, errors=WITH_MODEL),
+    ("POST", "/v1/detokenize"): Description("Turn token ids into a text.", DetokenizeBody, Text, errors=WITH_MODEL),
     ("GET", "/v1/models"): Description("List the models that the key may use.", answer=_MODEL_LIST),
     ("GET", "/v1/models/{model:path}"): Description("Tell of one model.", answer=_MODEL, errors=_NO_MODEL),
     ("POST", "/v1/moderations"): Description(
         "Have the configured filters look at texts.",
         ModerationBody,
         _MODERATION,
-        errors=ASKING,
+        errors=WITH_MODEL,
     ),
     ("GET", "/healthz"): Description("Whether this process answers.", answer=Health, tag="service", public=True),
     ("GET", "/readyz"): Description(
@@ -90,14 +90,14 @@ _MESSAGES: Final[Descriptions] = {
         MessagesBody,
         _MESSAGE,
         _MESSAGE_EVENT,
-        errors=ASKING,
+        errors=WITH_MODEL,
         error=AnthropicError,
     ),
     ("POST", "/v1/messages/count_tokens"): Description(
         "Count a prompt's tokens.",
         PromptBody,
         _MESSAGE_TOKENS,
-        errors=ASKING,
+        errors=WITH_MODEL,
         error=AnthropicError,
     ),
 }
@@ -109,13 +109,13 @@ _RESPONSES: Final[Descriptions] = {
         CreateBody,
         _RESPONSE_OBJECT,
         _RESPONSE_EVENT,
-        errors=(*ASKING, PreviousResponseNotFound, ConversationNotFound),
+        errors=(*WITH_MODEL, PreviousResponseNotFound, ConversationNotFound),
     ),
     ("POST", "/v1/responses/input_tokens"): Description(
         "Count a prompt's tokens.",
         Prompting,
         _INPUT_TOKENS,
-        errors=(*ASKING, PreviousResponseNotFound, ConversationNotFound),
+        errors=(*WITH_MODEL, PreviousResponseNotFound, ConversationNotFound),
     ),
     ("GET", _RESPONSE): Description(
         "Show a response, or follow one.",

@@ -72,7 +72,7 @@ class Shapes:
                 break
         else:
             return
-        if not _stands(b"%b%b%b" % (before[5:], _MARK_WRITTEN, after), text):
+        if not _is_in_place(b"%b%b%b" % (before[5:], _MARK_WRITTEN, after), text):
             return
         container[key] = _MARK
         parts = (b"data: %b\n\n" % _encode(sent)).split(_MARK_WRITTEN)
@@ -83,7 +83,7 @@ class Shapes:
             del self.known[_MOST_SHAPES:]
 
 
-def _stands(data: bytes, text: StreamedText) -> bool:
+def _is_in_place(data: bytes, text: StreamedText) -> bool:
     """Whether the mark is in the place of that text, and nowhere else."""
     try:
         node = _decode(data)["choices"]

@@ -104,8 +104,8 @@ async def _filtered(
     return rewritten(body, passed.replaced) if passed.replaced else body
 
 
-async def ask(
-    asked: ForwardedRequest[Any],
+async def forward(
+    forwarded: ForwardedRequest[Any],
     endpoint: Feature,
     path: str,
     bodies: Sequence[bytes],
@@ -121,7 +121,7 @@ async def ask(
     `read` returns the prompt tokens that the answer reports; those of `free` requests do not count. `param` is the
     parameter that holds the prompt. Raises the errors of protos/errors.py, the first one of any answer.
     """
-    services, incoming, model = asked.services, asked.incoming, asked.model
+    services, incoming, model = forwarded.services, forwarded.incoming, forwarded.model
     exchange, caller = incoming.exchange, incoming.caller
     record = exchange.record
     refused = UnsupportedParameter(f"The model '{model.shown}' cannot be asked for {NAMES[endpoint]}.", param="model")
@@ -160,11 +160,11 @@ async def ask(
         payload = Payload(path, bodies[index], False, False, model.shown, at_root=at_root)
         part = msgspec.structs.replace(context, limiter=shared, handle=handle)
         generation = await generate(request, part, payload)
-        told: int | None = None
+        reported: int | None = None
         try:
-            told = await read(index, await _whole(generation))
+            reported = await read(index, await _whole(generation))
         finally:
-            used = 0 if free else (generation.prompt_tokens if told is None else told)
+            used = 0 if free else (generation.prompt_tokens if reported is None else reported)
             _end(generation, used)
             if index == 0:
                 exchange.answer_headers = served_headers(generation) + own_headers(generation)
@@ -178,7 +178,7 @@ async def ask(
         raise
     finally:
         shared.end(error)
-        _note(asked, shared.used, error, prompt_tokens)
+        _note(forwarded, shared.used, error, prompt_tokens)
     return shared.used
 
 
@@ -210,9 +210,9 @@ def _end(generation: Generation, prompt_tokens: int) -> None:
     generation.admission.release(0)
 
 
-def _note(asked: ForwardedRequest[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:
+def _note(forwarded: ForwardedRequest[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:
     """Fill in the record of the whole request: its parts recorded only themselves."""
-    record, model = asked.incoming.exchange.record, asked.model
+    record, model = forwarded.incoming.exchange.record, forwarded.model
     record.reserved_tokens = prompt_tokens
     record.prompt_tokens = used.prompt
     record.cost_nano_usd = model.price.nano(used.prompt, 0, 0)
@@ -232,5 +232,5 @@ class PromptCount(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int | None:
         """The prompt's tokens; None for what cannot be a count, since it is charged."""
-        told = self.total_tokens if self.prompt_tokens is None else self.prompt_tokens
-        return told if told is not None and 0 <= told <= 0x7FFF_FFFF else None
+        reported = self.total_tokens if self.prompt_tokens is None else self.prompt_tokens
+        return reported if reported is not None and 0 <= reported <= 0x7FFF_FFFF else None

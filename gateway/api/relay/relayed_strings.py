@@ -177,7 +177,7 @@ def _strings(found: list[Found], node: Any, path: Path, *, whole: bool) -> None:
         if path and path[-1] == "audio":
             node.pop("data", None)
         for name, value in node.items():
-            if value is not None and (path or not _says_why(name, value)):
+            if value is not None and (path or not _is_finish_reason(name, value)):
                 alone = whole or name in _WHOLE or (not path and name not in _PIECES)
                 _member(found, node, name, value, (*path, name), whole=alone)
     else:
@@ -193,7 +193,7 @@ def _strings(found: list[Found], node: Any, path: Path, *, whole: bool) -> None:
             _member(found, node, place, value, (*path, step), whole=whole or isinstance(value, str))
 
 
-def _says_why(name: str, value: Any) -> bool:
+def _is_finish_reason(name: str, value: Any) -> bool:
     return name == "finish_reason" and isinstance(value, str) and (not value or value in _REASONS)
 
 

@@ -224,15 +224,15 @@ class ScreenedEvents:
         reason = node.get("finish_reason")
         self._plain = self._plain or "text" in node
         await self._begin_calls(choice, entry)
-        said, named = Order.THOUGHT, False
+        reached, named = Order.THOUGHT, False
         for found in strings_of(node):
             value = found.container[found.key]
             if found.kind is Kind.OTHER:
                 entry.more = entry.more or found.path[0] in ("delta", "message")
                 continue
             order = order_of(found.path)
-            if order > said and value and found.path[0] in ("delta", "message", "text"):
-                said = order
+            if order > reached and value and found.path[0] in ("delta", "message", "text"):
+                reached = order
                 await self._finish(choice, entry, choice.texts_before(order))
             if entry.cut is not None and (order > entry.cut or order is Order.CALL):
                 found.container[found.key] = ""
@@ -297,7 +297,7 @@ class ScreenedEvents:
         for place, call in enumerate(calls):
             if not isinstance(call, dict):
                 raise unreadable("its answer's tool calls are not the API's")
-            index, said = call.get("index"), call.get("id")
+            index, call_id = call.get("index"), call.get("id")
             step = Item(index) if type(index) is int else Item(None, place)
             path: Path = ("delta", "tool_calls", step)
             here.add(path)
@@ -305,9 +305,9 @@ class ScreenedEvents:
             function = call.get("function")
             # Some upstreams send a new id with every piece, and some number no calls; a new call has a name, too.
             named = isinstance(function, dict) and bool(function.get("name"))
-            if known is None or (named and isinstance(said, str) and said and said != known):
+            if known is None or (named and isinstance(call_id, str) and call_id and call_id != known):
                 begun = True
-                choice.calls[path] = said if isinstance(said, str) else ""
+                choice.calls[path] = call_id if isinstance(call_id, str) else ""
                 if known is not None:
                     choice.names = {at: name for at, name in choice.names.items() if at[:3] != path}
                     await self._finish(
@@ -364,18 +364,18 @@ class ScreenedEvents:
     def _rests(self, choice: _Choice, entry: _Entry) -> bytes:
         if not entry.rests:
             return b""
-        said: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for path, text in entry.rests.items():
-            placed(said, path, text)
-        return self._own(choice, said, None)
+            placed(members, path, text)
+        return self._own(choice, members, None)
 
     def _cut(self, choice: _Choice) -> bytes:
         return self._own(choice, {"text": ""} if self._plain else {"delta": {}}, _CUT)
 
-    def _own(self, choice: _Choice, said: dict[str, Any], reason: str | None) -> bytes:
+    def _own(self, choice: _Choice, members: dict[str, Any], reason: str | None) -> bytes:
         """Make a chunk of our own."""
         chunk = self._head | {
-            "choices": [{"index": choice.index, **said, "logprobs": None, "finish_reason": reason}],
+            "choices": [{"index": choice.index, **members, "logprobs": None, "finish_reason": reason}],
         }
         if self._usage:
             chunk["usage"] = None

@@ -46,7 +46,7 @@ class _Call(msgspec.Struct, frozen=True):
     function: _Function | None = None
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ChatMessage(msgspec.Struct, frozen=True):
     """A message, or a chunk's addition to one."""
 
     content: str | None = None
@@ -60,8 +60,8 @@ class _Choice(msgspec.Struct, frozen=True):
     """`stop_reason` is vLLM's and `matched_stop` SGLang's: the stop string that ended it, if it is a string."""
 
     index: int = 0
-    delta: _Said | None = None
-    message: _Said | None = None
+    delta: _ChatMessage | None = None
+    message: _ChatMessage | None = None
     finish_reason: str | None = None
     logprobs: msgspec.Raw = _NULL
     stop_reason: Any = None
@@ -150,7 +150,7 @@ class TranslatedRelay:
             await self._exchange.end(shown + self._renderer.broken(self._error))
             return
         shown += self._renderer.closing(self._counts())
-        await self._adapter.keep()
+        await self._adapter.store_answer()
         await self._exchange.end(shown)
 
     async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
@@ -163,7 +163,7 @@ class TranslatedRelay:
             raise unreadable("its answer has no choices")
         self._note_stop(found.choices[0])
         answer = self._renderer.whole([_whole(choice) for choice in found.choices], self._counts())
-        await self._adapter.keep()
+        await self._adapter.store_answer()
         await self._exchange.respond(status, answer, headers=headers)
 
     def _counts(self) -> Counts:
@@ -212,13 +212,13 @@ class TranslatedRelay:
                 shown += self._renderer.render(choice.index, deltas, finish)
         return shown
 
-    def _deltas(self, said: _Said, logprobs: msgspec.Raw) -> list[Delta]:
+    def _deltas(self, message: _ChatMessage, logprobs: msgspec.Raw) -> list[Delta]:
         deltas: list[Delta] = []
-        if thought := said.reasoning_content or said.reasoning:
+        if thought := message.reasoning_content or message.reasoning:
             deltas.append(Reasoning(thought))
-        if text := said.content or said.refusal:
-            deltas.append(Text(text) if bytes(logprobs) == b"null" else Text(text, told=_told(logprobs)))
-        for position, call in enumerate(said.tool_calls or ()):
+        if text := message.content or message.refusal:
+            deltas.append(Text(text) if bytes(logprobs) == b"null" else Text(text, told=_upstream_logprobs(logprobs)))
+        for position, call in enumerate(message.tool_calls or ()):
             deltas += self._call(position if call.index is None else call.index, call)
         return deltas
 
@@ -249,18 +249,18 @@ def _data(event: bytes) -> bytes:
 
 def _whole(choice: _Choice) -> Choice:
     """Convert a message to a choice: reasoning first and calls last, as models write them."""
-    said = choice.message or _Said()
+    message = choice.message or _ChatMessage()
     parts: list[Text | Reasoning | Call] = []
-    if thought := said.reasoning_content or said.reasoning:
+    if thought := message.reasoning_content or message.reasoning:
         parts.append(Reasoning(thought))
-    if text := said.content or said.refusal:
-        parts.append(Text(text, told=_told(choice.logprobs)))
-    named = [(call.id or f"call_{place}", call.function) for place, call in enumerate(said.tool_calls or ())]
+    if text := message.content or message.refusal:
+        parts.append(Text(text, told=_upstream_logprobs(choice.logprobs)))
+    named = [(call.id or f"call_{place}", call.function) for place, call in enumerate(message.tool_calls or ())]
     parts += [Call(id_, one.name, one.arguments or "") for id_, one in named if one is not None and one.name]
     return Choice(tuple(parts), _REASONS.get(choice.finish_reason or "stop", FinishReason.STOP))
 
 
-def _told(logprobs: msgspec.Raw) -> list[ToldLogprob]:
+def _upstream_logprobs(logprobs: msgspec.Raw) -> list[ToldLogprob]:
     """Convert an upstream's logprobs, if they are in the chat's form."""
     try:
         found = _decode_logprobs(logprobs)

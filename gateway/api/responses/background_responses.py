@@ -29,20 +29,20 @@ from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavail
 log = logging.getLogger(__name__)
 
 #: Seconds between writes of events to the store; every other one renews the response.
-BEAT_SECONDS: Final = 0.25
+WRITE_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.5
 
 
 async def start_in_background(services: Services, adapter: ResponsesAdapter) -> bytes:
     """Start a response in the background; return its first state. Raises errors that can still be a status."""
     services.background.check()
-    asked = adapter.body
+    request = adapter.body
     # Errors in the request are answered at once.
-    model = services.catalog.require(adapter.caller, asked.model)
+    model = services.catalog.require(adapter.caller, request.model)
     read_body(CHAT, adapter.chat).request(adapter.caller, model, scratch_record())
     form = adapter.form(int(time.time()), model.shown)
     queued = form.write(QUEUED)
-    previous = asked.previous_response_id or ""
+    previous = request.previous_response_id or ""
     await services.responses.put(
         adapter.caller.tenant.name, adapter.id, QUEUED.status, previous, adapter.given, queued, lease=True
     )
@@ -76,7 +76,7 @@ class BackgroundResponse:
         self._renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(head.model), queued=True)
         return self._renderer
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         """Store nothing: the end is written once the request has ended."""
 
     def stop(self, error: PenstockError) -> None:
@@ -86,22 +86,22 @@ class BackgroundResponse:
     async def run(self) -> None:
         """Generate the response; raise nothing but a cancellation."""
         serving = asyncio.ensure_future(serve(self._services, lambda: (self._exchange, self._answer, True)))
-        untold, beat = b"", 0
+        unwritten, writes = b"", 0
         try:
-            while not (await asyncio.wait({serving}, timeout=BEAT_SECONDS))[0]:
-                beat += 1
-                untold += self._events()
-                if not untold and beat % 2:
+            while not (await asyncio.wait({serving}, timeout=WRITE_SECONDS))[0]:
+                writes += 1
+                unwritten += self._events()
+                if not unwritten and writes % 2:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    ended = await self._services.responses.progress(self._tenant, self._adapter.id, untold)
-                    untold = b""
+                    ended = await self._services.responses.progress(self._tenant, self._adapter.id, unwritten)
+                    unwritten = b""
                     if ended is not None:
                         log.info("the background response %s is given up: %s", self._adapter.id, ended)
                         self.stop(ClientGone("The response was cancelled or deleted."))
                         await serving
                         return
-            await self._finish(untold + self._events())
+            await self._finish(unwritten + self._events())
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)

@@ -71,11 +71,11 @@ class Messages:
         found = read_item(item, where)
         match found:
             case MessageItem(role="assistant"):
-                said = contents(found.content, f"{where}.content")
+                content = contents(found.content, f"{where}.content")
                 if self._calling is None:
-                    self._begin()["content"] = said
+                    self._begin()["content"] = content
                 else:
-                    self._calling["content"] = _joined(self._calling["content"], said)
+                    self._calling["content"] = _joined(self._calling["content"], content)
             case CallItem():
                 call = {"name": found.name, "arguments": found.arguments}
                 answer = self._begin() if self._answer is None else self._answer

@@ -10,7 +10,7 @@ from protos.errors import InvalidRequest
 _AROUND: Final = 4
 
 
-def written(value: Any, param: str | None = None) -> bytes:
+def encoded_json(value: Any, param: str | None = None) -> bytes:
     """Encode the value. Raises InvalidRequest where it is nested too deeply, or holds a number of too many digits."""
     for _ in range(_AROUND):
         value = [value]

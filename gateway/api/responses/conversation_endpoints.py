@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.chat_messages import Messages
-from gateway.api.responses.client_json import written
+from gateway.api.responses.client_json import encoded_json
 from gateway.api.responses.items import kind_of, shown_items
 from gateway.api.responses.metadata import Metadata
 from gateway.api.responses.response_context import CONVERSATION_PREFIX, is_id
@@ -18,7 +18,7 @@ from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
-from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.paging import page_object, parse_page
 from gateway.api.server.services import Services
 from gateway.jobs.responses.conversation_store import Conversation
 from gateway.jobs.responses.response_store import NewItem
@@ -68,13 +68,13 @@ async def create_conversation(services: Services, exchange: HttpExchange) -> Non
 
 async def get_conversation(services: Services, exchange: HttpExchange) -> None:
     """Return a conversation without its items."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     await exchange.respond(200, _shown(await services.conversations.get(tenant, conversation_id)))
 
 
 async def update_conversation(services: Services, exchange: HttpExchange) -> None:
     """Replace a conversation's metadata."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     body = _updating.decode(await _body(services, exchange))
     before = await services.conversations.get(tenant, conversation_id)
     changed = Conversation(before.id, before.created_at, body.metadata or {})
@@ -84,40 +84,40 @@ async def update_conversation(services: Services, exchange: HttpExchange) -> Non
 
 async def delete_conversation(services: Services, exchange: HttpExchange) -> None:
     """Delete a conversation with its items; responses made with it stay."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     await services.conversations.delete(tenant, conversation_id)
     await exchange.respond(200, msgspec.json.encode(Deleted(conversation_id, "conversation.deleted")))
 
 
 async def list_items(services: Services, exchange: HttpExchange) -> None:
     """Return a page of a conversation's items."""
-    tenant, conversation_id = await _asked(services, exchange)
-    page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
+    page = parse_page(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
     order = "asc" if page.ascending else "desc"
     found, more = await services.conversations.page(tenant, conversation_id, order, page.limit, page.after)
     items = [orjson.loads(item) for item in found]
-    await exchange.respond(200, orjson.dumps(page_shown(items, more=more)))
+    await exchange.respond(200, orjson.dumps(page_object(items, more=more)))
 
 
 async def add_items(services: Services, exchange: HttpExchange) -> None:
     """Append items to a conversation."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     body = _adding.decode(await _body(services, exchange))
     items = _new_items(body.items, secrets.token_hex(12))
     await services.conversations.add(tenant, conversation_id, _stored(items))
-    await exchange.respond(200, orjson.dumps(page_shown(items, more=False)))
+    await exchange.respond(200, orjson.dumps(page_object(items, more=False)))
 
 
 async def get_item(services: Services, exchange: HttpExchange) -> None:
     """Return one item."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     item = await services.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, item)
 
 
 async def delete_item(services: Services, exchange: HttpExchange) -> None:
     """Delete one item."""
-    tenant, conversation_id = await _asked(services, exchange)
+    tenant, conversation_id = await _tenant_and_id(services, exchange)
     left = await services.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, _shown(left))
 
@@ -129,7 +129,7 @@ async def _caller(services: Services, exchange: HttpExchange) -> Caller:
     return caller
 
 
-async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
+async def _tenant_and_id(services: Services, exchange: HttpExchange) -> tuple[str, str]:
     """Return the caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be an id."""
     caller = await _caller(services, exchange)
     conversation_id = exchange.path_params["conversation_id"]
@@ -157,7 +157,7 @@ def _new_items(items: list[dict[str, Any]], suffix: str) -> list[dict[str, Any]]
 
 
 def _stored(items: list[dict[str, Any]]) -> list[NewItem]:
-    return [NewItem(item["id"], written(item, "items")) for item in items]
+    return [NewItem(item["id"], encoded_json(item, "items")) for item in items]
 
 
 def _shown(conversation: Conversation) -> bytes:

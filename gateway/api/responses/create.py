@@ -6,7 +6,7 @@ from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.responses.background_responses import start_in_background
-from gateway.api.responses.client_json import written
+from gateway.api.responses.client_json import encoded_json
 from gateway.api.responses.errors import to_responses_error
 from gateway.api.responses.follow import follow
 from gateway.api.responses.items import items_of
@@ -49,7 +49,7 @@ async def count_input_tokens(services: Services, exchange: HttpExchange) -> None
         items = await resolved(services.responses, caller.tenant.name, before, items_of(body.input))
         incoming.begin()
         try:
-            reading = read_body(CHAT, written(chat_fields(body, before, items)))
+            reading = read_body(CHAT, encoded_json(chat_fields(body, before, items)))
             model = incoming.model(body.model)
             request = reading.request(caller, model, exchange.record)
             if request.opaque:

@@ -42,8 +42,8 @@ async def follow(services: Services, exchange: HttpExchange, tenant: str, respon
         end = b""
         if found.abandoned or (found.status != "cancelled" and not known):
             # Events of an abandoned or long-ended response are gone; the response itself remains.
-            kept = await store.get(tenant, response_id)
-            status, response = status_and_body(kept)
+            stored = await store.get(tenant, response_id)
+            status, response = status_and_body(stored)
             end = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n' % (
                 status.encode(), status.encode(), last + 1, response,
             )  # fmt: skip

@@ -45,12 +45,12 @@ def error_code(error: PenstockError) -> str:
 class ResponseForm:
     """One response's JSON; its constant part is encoded once."""
 
-    def __init__(self, body: CreateBody, suffix: str, created: int, model: str, *, kept: bool) -> None:
+    def __init__(self, body: CreateBody, suffix: str, created: int, model: str, *, stored: bool) -> None:
         """`suffix` is common to the ids of all parts."""
         self.suffix = suffix
         self.id = RESPONSE_PREFIX + suffix
         self.created = created
-        self._same = orjson.dumps(_same(body, model, kept=kept))[1:]
+        self._same = orjson.dumps(_same(body, model, stored=stored))[1:]
 
     def write(self, outcome: Outcome, output: Sequence[dict[str, Any]] = (), counts: Counts | None = None) -> bytes:
         """Encode the response in its present state."""
@@ -69,7 +69,7 @@ class ResponseForm:
         return orjson.dumps(fields)[:-1] + b"," + self._same
 
 
-def _same(body: CreateBody, model: str, *, kept: bool) -> dict[str, Any]:
+def _same(body: CreateBody, model: str, *, stored: bool) -> dict[str, Any]:
     text, reasoning = body.text, body.reasoning
     form: dict[str, Any] = {"type": "text"}
     if text is not None and text.format is not None:
@@ -92,7 +92,7 @@ def _same(body: CreateBody, model: str, *, kept: bool) -> dict[str, Any]:
         },
         "safety_identifier": body.safety_identifier,
         "service_tier": "default",
-        "store": kept,
+        "store": stored,
         "temperature": 1.0 if body.temperature is None else body.temperature,
         "text": {"format": form, "verbosity": "medium" if text is None else text.verbosity or "medium"},
         "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,

@@ -77,13 +77,13 @@ async def resolved(
     if not wanted:
         return items
     known = {item["id"]: item for item in before}
-    asked: set[str] = set()
+    requested: set[str] = set()
     for reference in wanted.values():
         match = _ITEM_ID.fullmatch(reference)
-        if match is None or reference in known or match["suffix"] in asked:
+        if match is None or reference in known or match["suffix"] in requested:
             continue
-        asked.add(match["suffix"])
-        if len(asked) > _MOST_REFERRED:
+        requested.add(match["suffix"])
+        if len(requested) > _MOST_REFERRED:
             raise InvalidRequest(f"An input may refer to items of {_MOST_REFERRED} responses at most.", param="input")
         try:
             turns = await responses.chain(tenant, RESPONSE_PREFIX + match["suffix"])

@@ -12,18 +12,18 @@ _LEFT: Final = {
 }
 
 
-def status_and_body(kept: StoredResponse) -> tuple[str, bytes]:
+def status_and_body(stored: StoredResponse) -> tuple[str, bytes]:
     """Return its status, and the response as JSON."""
-    if kept.abandoned:
-        return "failed", _with(kept.response, status="failed", error=_LEFT)
-    if kept.goes_on and kept.status != "queued":
-        return kept.status, _with(kept.response, status=kept.status)
-    return kept.status, kept.response
+    if stored.abandoned:
+        return "failed", _with(stored.response, status="failed", error=_LEFT)
+    if stored.goes_on and stored.status != "queued":
+        return stored.status, _with(stored.response, status=stored.status)
+    return stored.status, stored.response
 
 
-def cancelled(kept: StoredResponse) -> bytes:
+def cancelled(stored: StoredResponse) -> bytes:
     """Encode the response as cancelled."""
-    return _with(kept.response, status="cancelled")
+    return _with(stored.response, status="cancelled")
 
 
 def _with(response: bytes, **fields: Any) -> bytes:

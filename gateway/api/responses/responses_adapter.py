@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from gateway.api.openai.chat import CHAT
-from gateway.api.responses.client_json import written
+from gateway.api.responses.client_json import encoded_json
 from gateway.api.responses.items import items_of, shown_items
 from gateway.api.responses.response_answer import RESPONSE_PREFIX, ResponseForm
 from gateway.api.responses.response_context import items_before, resolved
@@ -42,7 +42,7 @@ class ResponsesAdapter:
         self.suffix = suffix
         self.caller: Caller
         self.body: CreateBody
-        self.kept = False
+        self.stored = False
         #: The input, as it is stored.
         self.items: list[dict[str, Any]] = []
         self.given = b""
@@ -53,48 +53,48 @@ class ResponsesAdapter:
         """Translate the request. Raises InBackground once that is known to be asked for and possible."""
         self.caller, self.body = caller, read_create(body)
         self._decide()
-        services, tenant, asked = self._services, caller.tenant.name, self.body
-        before = await items_before(services.responses, services.conversations, tenant, asked)
-        self.items = await resolved(services.responses, tenant, before, items_of(asked.input))
-        stream = bool(asked.stream) or bool(asked.background)
-        self.chat = chat_body(asked, before, self.items, stream=stream)
+        services, tenant, request = self._services, caller.tenant.name, self.body
+        before = await items_before(services.responses, services.conversations, tenant, request)
+        self.items = await resolved(services.responses, tenant, before, items_of(request.input))
+        stream = bool(request.stream) or bool(request.background)
+        self.chat = chat_body(request, before, self.items, stream=stream)
         # The answer repeats them, so values that cannot be encoded are refused before they cost a generation.
-        written([asked.tools, asked.tool_choice, msgspec.to_builtins(asked.text)])
-        if self.kept or asked.conversation is not None:
-            self.given = written(self.items, "input")
-        if self.kept:
+        encoded_json([request.tools, request.tool_choice, msgspec.to_builtins(request.text)])
+        if self.stored or request.conversation is not None:
+            self.given = encoded_json(self.items, "input")
+        if self.stored:
             most = services.responses.bounds.max_bytes
             if len(self.given) > most:
                 raise InvalidRequest(
                     f"The input is longer than the {most} bytes that are kept; 'store' may be false.", param="input"
                 )
             await services.responses.require()
-        if asked.background:
+        if request.background:
             raise InBackground
         return self.chat
 
     def _decide(self) -> None:
         """Decide whether the response is stored. Raises InvalidRequest or UnsupportedParameter."""
-        asked = self.body
+        request = self.body
         enabled = self._services.responses.bounds.store
-        self.kept = enabled and asked.store is not False
+        self.stored = enabled and request.store is not False
         if not enabled:
             for name, wanted in (
-                ("store", asked.store),
-                ("background", asked.background),
-                ("previous_response_id", asked.previous_response_id),
-                ("conversation", asked.conversation),
+                ("store", request.store),
+                ("background", request.background),
+                ("previous_response_id", request.previous_response_id),
+                ("conversation", request.conversation),
             ):
                 if wanted:
                     raise UnsupportedParameter(
                         f"Unsupported parameter: '{name}' is not supported here, as no responses are kept.", param=name
                     )
-        if asked.background and not self.kept:
+        if request.background and not self.stored:
             raise InvalidRequest("Background mode requires 'store' to be true.", param="store")
 
     def form(self, created: int, model: str) -> ResponseForm:
         """Make the form that the response is written in."""
-        return ResponseForm(self.body, self.suffix, created, model, kept=self.kept)
+        return ResponseForm(self.body, self.suffix, created, model, stored=self.stored)
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
         self._renderer = ResponseRenderer(self.form(head.created, head.model), self.logprobs_of(head.model))
@@ -112,7 +112,7 @@ class ResponsesAdapter:
         items = [*shown_items(self.items, self.suffix, own_ids=False), *output]
         return Addition(conversation, [NewItem(item["id"], orjson.dumps(item)) for item in items])
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         """Store the response; if the store has gone away, only log that."""
         renderer = self._renderer
         if renderer is None or not renderer.final:
@@ -120,7 +120,7 @@ class ResponsesAdapter:
         services, tenant = self._services, self.caller.tenant.name
         addition = self.addition(renderer.output)
         try:
-            if self.kept:
+            if self.stored:
                 previous = self.body.previous_response_id or ""
                 await services.responses.put(
                     tenant, self.id, renderer.outcome.status, previous, self.given, renderer.final, addition

@@ -85,8 +85,8 @@ class ResponseRenderer:
         self._sequence = number + 1
         return b"%b%b%d%b%b%b" % (before, self._head, number, self._middle, dumps(text), self._tail)
 
-    def _with_logprobs(self, said: Text) -> bytes:
-        text, entries, told = said
+    def _with_logprobs(self, delta: Text) -> bytes:
+        text, entries, told = delta
         shown: list[dict[str, Any]] = self._logprobs(entries) if entries else to_builtins(told)
         self._entries += shown
         self._pieces.append(text)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.api.responses.chat_messages import Messages
-from gateway.api.responses.client_json import written
+from gateway.api.responses.client_json import encoded_json
 from gateway.api.responses.responses_body import CreateBody, Prompting, TextFormat
 from gateway.api.responses.responses_tools import chat_tools
 from protos.errors import InvalidRequest
@@ -54,7 +54,7 @@ def chat_body(
         fields |= {"logprobs": True, "top_logprobs": body.logprobs}
     if stream:
         fields["stream"] = True
-    return written(fields)
+    return encoded_json(fields)
 
 
 def _text_fields(form: TextFormat | None, verbosity: str | None) -> dict[str, Any]:

@@ -209,7 +209,7 @@ class HttpExchange:
                 if size == self.content_length or not message.get("more_body", False):
                     break
         except asyncio.CancelledError:
-            # `look` cancels with the deadline in the past; any other cancellation must go on.
+            # `enforce_limits` cancels with the deadline in the past; any other cancellation must go on.
             if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
                 raise
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
@@ -231,7 +231,7 @@ class HttpExchange:
             self._watcher.cancel()
             self._watcher = None
 
-    def look(self, now: float) -> None:
+    def enforce_limits(self, now: float) -> None:
         """End the request if it is past its time at the monotonic `now`; called about once a second.
 
         A failed request that does not end waits in `write` for a client that reads nothing; it is cancelled
@@ -269,13 +269,13 @@ class HttpExchange:
             with contextlib.suppress(Exception):
                 await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
 
-    def look_after(self, seconds: float) -> None:
+    def schedule_check(self, seconds: float) -> None:
         """Schedule one more look when the client's own time limit is over, ahead of the next round."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(seconds + 0.001, lambda: self.look(time.monotonic()))
+        self._timer = loop.call_later(seconds + 0.001, lambda: self.enforce_limits(time.monotonic()))
 
-    def look_no_more(self) -> None:
-        """Cancel what `look_after` scheduled. Idempotent."""
+    def cancel_check(self) -> None:
+        """Cancel what `schedule_check` scheduled. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -111,7 +111,7 @@ class IncomingRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.exchange.unwatch()
-        self.exchange.look_no_more()
+        self.exchange.cancel_check()
 
     async def body(self) -> bytes:
         """Read the whole body. Raises InvalidRequest for a bad time limit in the headers, and what reading raises."""
@@ -135,7 +135,7 @@ class IncomingRequest:
         exchange, timeout = self.exchange, self._timeout
         exchange.deadline = self.deadline = self.wait_until = self._intake.deadline(timeout)
         if timeout is not None:
-            exchange.look_after(timeout)
+            exchange.schedule_check(timeout)
         reads_within = read_timeout(exchange.read_timeout)
         if reads_within is not None:
             self.wait_until = min(self.wait_until, exchange.record.arrived + reads_within)

@@ -65,7 +65,7 @@ class InternalRequest:
         await serve(self._services, lambda: (exchange, handler, False))
         headers, record = dict(exchange.headers), exchange.record
         wait = float(headers.get(b"retry-after-ms", b"0")) / 1000.0
-        again = headers.get(b"x-should-retry") == b"true"
+        retryable = headers.get(b"x-should-retry") == b"true"
         if record.code in _LATER:
-            again, wait = True, _LATER[record.code]
-        return Reply(exchange.status, exchange.request_id, exchange.answer, record, again, wait)
+            retryable, wait = True, _LATER[record.code]
+        return Reply(exchange.status, exchange.request_id, exchange.answer, record, retryable, wait)

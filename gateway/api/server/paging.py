@@ -9,7 +9,7 @@ from protos.errors import InvalidRequest
 _ORDERS: Final = ("asc", "desc")
 
 
-def page_asked(query: dict[str, str], most: int, default: int, more: Collection[str] = ()) -> Page:
+def parse_page(query: dict[str, str], most: int, default: int, more: Collection[str] = ()) -> Page:
     """Parse a page from a query string, which may have the parameters `more`, too. Raises InvalidRequest."""
     for name in query:
         if name not in ("limit", "order", "after", *more):
@@ -22,7 +22,7 @@ def page_asked(query: dict[str, str], most: int, default: int, more: Collection[
     return Page(query.get("after", ""), int(limit), ascending=order == "asc")
 
 
-def page_shown(data: Sequence[dict[str, Any]], *, more: bool) -> dict[str, Any]:
+def page_object(data: Sequence[dict[str, Any]], *, more: bool) -> dict[str, Any]:
     """Make the list object of a page."""
     ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
     return {"object": "list", "data": data, **ends, "has_more": more}

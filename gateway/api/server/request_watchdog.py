@@ -14,7 +14,7 @@ from observability.ticks import until_tick
 log = logging.getLogger(__name__)
 
 #: Seconds between looks. A client's leaving is noticed from the second look on, within 200 ms of the request's start.
-LOOK_SECONDS = 0.05
+CHECK_SECONDS = 0.05
 #: Deadlines and stuck requests are checked at this coarser interval, in seconds.
 ROUND_SECONDS = 1.0
 
@@ -47,7 +47,7 @@ class RequestWatchdog:
         seen: list[HttpExchange] = []
         while True:
             await self._some.wait()
-            await asyncio.sleep(until_tick(LOOK_SECONDS, time.monotonic()))
+            await asyncio.sleep(until_tick(CHECK_SECONDS, time.monotonic()))
             # Requests that came since the last look wait for the next one; those seen before are watched now.
             waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
             seen, self._unwatched = waiting + self._unwatched, []
@@ -56,7 +56,7 @@ class RequestWatchdog:
                 next_round = now + ROUND_SECONDS
                 for exchange in list(self.active):
                     try:
-                        exchange.look(now)
+                        exchange.enforce_limits(now)
                         if self._keep_alive:
                             exchange.keep_alive(now, self._keep_alive)
                     except Exception:

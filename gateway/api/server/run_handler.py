@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 #: A request, its handler, and whether its record is published once it has ended.
-Begun = tuple[HttpExchange, Handler, bool]
+StartedRequest = tuple[HttpExchange, Handler, bool]
 
 
-async def serve(services: Services, begin: Callable[[], Begun]) -> None:
+async def serve(services: Services, begin: Callable[[], StartedRequest]) -> None:
     """Run the handler of the request that `begin` makes; raise nothing but a cancellation."""
     exchange, handler, named = begin()
     try:

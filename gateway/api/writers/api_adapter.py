@@ -101,9 +101,9 @@ def joined(deltas: Sequence[Delta], finish: FinishReason) -> Choice:
             case Reasoning():
                 parts.append(Reasoning("".join(texts)))
             case Text():
-                said = [piece for piece in pieces if isinstance(piece, Text)]
-                entries = [entry for piece in said for entry in piece.entries]
-                parts.append(Text("".join(texts), entries, [token for piece in said for token in piece.told]))
+                text_pieces = [piece for piece in pieces if isinstance(piece, Text)]
+                entries = [entry for piece in text_pieces for entry in piece.entries]
+                parts.append(Text("".join(texts), entries, [token for piece in text_pieces for token in piece.told]))
     return Choice(tuple(parts), finish)
 
 
@@ -161,6 +161,6 @@ class ApiAdapter(Protocol):
         """Make the renderer of the answer."""
         ...
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         """Store the rendered answer; the client gets the end once this returns. Raises nothing."""
         ...

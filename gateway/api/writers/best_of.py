@@ -11,11 +11,11 @@ def best_choices(
     choices: Sequence[dict[str, Any]], entries: Sequence[Sequence[TokenEntry]], made: int, keep: int
 ) -> list[dict[str, Any]]:
     """Keep the best of each `made` choices, which belong to one prompt; number them anew, the best first."""
-    kept = []
+    best = []
     for start in range(0, len(choices), made):
         ranked = sorted(range(start, start + made), key=lambda index: -_mean(entries[index]))
-        kept += [choices[index] for index in ranked[:keep]]
-    return [choice | {"index": index} for index, choice in enumerate(kept)]
+        best += [choices[index] for index in ranked[:keep]]
+    return [choice | {"index": index} for index, choice in enumerate(best)]
 
 
 def _mean(entries: Sequence[TokenEntry]) -> float:

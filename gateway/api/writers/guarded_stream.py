@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gateway.api.writers.parsed_encoder import StreamEncoder, parsed_answers, take
 from gateway.filtering.filters.answer_filter import AnswerFilter, GuardedAnswer
 from gateway.inference.generation import Generation
-from gateway.inference.screened_deltas import Place, piece_of, place_of
+from gateway.inference.screened_deltas import Channel, channel_of, delta_of
 from gateway.text.parsing.delta import CallStart, Delta, Text
 from protos.types import FinishReason
 from routing.contracts.transport import Event
@@ -22,26 +22,26 @@ class GuardedDeltas:
         self._filter = filter_
         self._index = index
         self._patient = patient
-        self._at: Place | None = None
-        self._texts: dict[Place, GuardedAnswer] = {}
+        self._at: Channel | None = None
+        self._texts: dict[Channel, GuardedAnswer] = {}
         self.blocked = False
 
     async def feed(self, deltas: Sequence[Delta], *, last: bool) -> list[Delta]:
         """Take the next deltas; return what may be shown now, with `last` all that may be. Raises FilterFailed."""
         given: list[Delta] = []
         for delta in deltas:
-            place = place_of(delta)
-            if place != self._at:
+            channel = channel_of(delta)
+            if channel != self._at:
                 given += await self._settled(last=True)
-                self._at = place
+                self._at = channel
             if self.blocked:
                 return given
             if isinstance(delta, CallStart):
                 given.append(delta)
                 continue
-            text = self._texts.get(place)
+            text = self._texts.get(channel)
             if text is None:
-                text = self._texts[place] = self._filter.answer(self._index)
+                text = self._texts[channel] = self._filter.answer(self._index)
             if text.add(delta.text) and not self._patient:
                 given += await self._settled(last=False)
         return given + await self._settled(last=True) if last else given
@@ -52,7 +52,7 @@ class GuardedDeltas:
             return []
         shown = await text.settle(last=last)
         self.blocked = text.blocked is not None
-        return [piece_of(self._at, shown)] if shown else []
+        return [delta_of(self._at, shown)] if shown else []
 
 
 class GuardedStream:

@@ -65,7 +65,7 @@ class ParsedEncoder:
         self._texts = generation.table.texts
         self._calm = generation.table.calm
         #: The frame of a calm token of each sequence while its flow lasts, and whether it is reasoning.
-        self._lanes: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
+        self._calm_frames: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
 
     def opening(self) -> bytes:
         return self._renderer.opening()
@@ -77,21 +77,21 @@ class ParsedEncoder:
 
     def _event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
-        lane = self._lanes[index]
+        calm_frame = self._calm_frames[index]
         # The common event is one token within a text, reasoning or argument: nothing of it needs parsing.
-        if lane is not None and len(token_ids) == 1 and logprobs is None:
+        if calm_frame is not None and len(token_ids) == 1 and logprobs is None:
             text = self._calm[token_ids[0]]
             if text is not None:
-                before, after, thought = lane
+                before, after, thought = calm_frame
                 self._sequences[index].completion_tokens += 1
                 if thought:
                     self._answers[index].reasoning_tokens += 1
                 return b"".join((before, text, after))
         body = self._parsed(event)
-        self._lanes[index] = self._lane(index)
+        self._calm_frames[index] = self._calm_frame(index)
         return body
 
-    def _lane(self, index: int) -> tuple[bytes, bytes, bool] | None:
+    def _calm_frame(self, index: int) -> tuple[bytes, bytes, bool] | None:
         answer = self._answers[index]
         flow = flow_of(self._sequences[index], answer)
         frame = None if flow is None else self._renderer.frame(index, flow)

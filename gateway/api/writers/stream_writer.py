@@ -36,7 +36,7 @@ async def stream_answer(
         generation.close()
         exchange.unwatch()
         if adapter is not None:
-            await adapter.keep()
+            await adapter.store_answer()
         await exchange.end(body)
     except PenstockError as error:
         exchange.note_failure(error)

@@ -80,7 +80,7 @@ async def _write_whole(
     generation.close()
     exchange.unwatch()
     if adapter is not None:
-        await adapter.keep()
+        await adapter.store_answer()
     await exchange.respond(200, answer, headers=timing_headers(generation))
 
 

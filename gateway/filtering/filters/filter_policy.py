@@ -15,7 +15,7 @@ from safety.screen import Rule, Screen, Screening
 from safety.sizes import Sizes
 
 #: Roles of the prompt's messages whose canaries answers are screened for.
-INSTRUCTING: Final = ("system", "developer")
+INSTRUCTION_ROLES: Final = ("system", "developer")
 
 
 class NewScreen(Protocol):
@@ -87,7 +87,7 @@ class Policy:
     #: The rules for the texts of each role, if there are any.
     rules_by_role: Mapping[str, TextRules | None] = field(init=False, repr=False, compare=False)
     #: The screening of answers to prompts without canaries of their own.
-    usual_screening: Screening | None = field(init=False, repr=False, compare=False)
+    default_screening: Screening | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
     #: Whether sizes, floods or guards check the prompt beyond its single texts.
     has_prompt_rules: bool = field(init=False, repr=False, compare=False)
@@ -116,7 +116,7 @@ class Policy:
     def screening(self, instructions: Iterable[str]) -> Screening | None:
         """Make the screening of answers to a prompt with these system messages; None: there is none."""
         if not self._has_canaries:
-            return self.usual_screening
+            return self.default_screening
         rules = tuple(
             rule._replace(filter=rule.filter.for_prompt(instructions))
             if isinstance(rule.filter, CanaryFilter)

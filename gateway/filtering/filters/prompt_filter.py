@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from gateway.filtering.filters.filter_policy import INSTRUCTING, FloodRule, GuardRule, Policy
+from gateway.filtering.filters.filter_policy import INSTRUCTION_ROLES, FloodRule, GuardRule, Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.questions import guarded_texts
 from gateway.filtering.prompt_text import PromptText
@@ -109,7 +109,7 @@ async def pass_prompt(
     asked_beside: Sequence[GuardRule] = ()
     if policy.has_prompt_rules:
         texts, asked_beside = await _apply_prompt_rules(policy, texts, replaced, recorder, again)
-    screening = policy.screening(at.text for at in texts if at.role in INSTRUCTING)
+    screening = policy.screening(at.text for at in texts if at.role in INSTRUCTION_ROLES)
     return PassedPrompt(replaced, screening, texts, asked_beside)
 
 
@@ -162,7 +162,7 @@ async def _guard_all(
     policy: Policy, rules: Sequence[GuardRule], recorder: Recorder, texts: Sequence[PromptText]
 ) -> list[tuple[int, list[Finding]]]:
     """Ask guards about the texts of their roles; return the findings by the text's place in the list."""
-    asked = (
+    pending = (
         guarded_texts(
             rule,
             [(index, at.text) for index, at in enumerate(texts) if at.role in rule.roles and at.text],
@@ -172,7 +172,7 @@ async def _guard_all(
         )
         for rule in rules
     )
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*pending, return_exceptions=True)
     found: dict[int, list[Finding]] = {}
     for answer in answers:
         if isinstance(answer, BaseException):
@@ -254,10 +254,10 @@ def _prompts(texts: Sequence[PromptText]) -> list[list[PromptText]]:
         return []
     if talk[0].path[0] == "prompt":
         return [[at] for at in talk]
-    for roles in (("user",), INSTRUCTING):
-        said = [at for at in talk if at.role in roles]
-        if any(at.text.strip() for at in said):
-            return [said]
+    for roles in (("user",), INSTRUCTION_ROLES):
+        of_roles = [at for at in talk if at.role in roles]
+        if any(at.text.strip() for at in of_roles):
+            return [of_roles]
     return [talk]
 
 

@@ -102,9 +102,9 @@ async def guarded(
     """
     if not rules:
         return []
-    asked = (_ask(rule, text, prompt, tenant, fail_open, left_out) for rule in rules)
+    pending = (_ask(rule, text, prompt, tenant, fail_open, left_out) for rule in rules)
     # All are awaited, each within its time limit, so that nothing is left running when one fails.
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*pending, return_exceptions=True)
     found: list[Finding] = []
     for answer in answers:
         if isinstance(answer, BaseException):

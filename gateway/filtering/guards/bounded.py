@@ -69,12 +69,12 @@ class BoundedGuard:
                 return list(known[1])
             self._cache.discard(name)
         question = self._open.get(name) or self._begin(name, text, prompt, tenant)
-        question.askers += 1
+        question.waiters += 1
         try:
             verdict = await asyncio.shield(question.verdict)
         finally:
-            question.askers -= 1
-            if not question.askers:
+            question.waiters -= 1
+            if not question.waiters:
                 self._end(name, question, _GIVEN_UP)
         if isinstance(verdict, str):
             raise GuardFailed(verdict)
@@ -143,11 +143,11 @@ def _sendable(text: str) -> str:
 class _Question:
     """A running question. A problem is its result as a text, so that nothing is raised where nobody waits."""
 
-    __slots__ = ("askers", "task", "timer", "verdict")
+    __slots__ = ("task", "timer", "verdict", "waiters")
 
     def __init__(self, verdict: "asyncio.Future[tuple[Match, ...] | str]") -> None:
         self.verdict = verdict
-        self.askers = 0
+        self.waiters = 0
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
 

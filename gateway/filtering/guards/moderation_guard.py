@@ -111,14 +111,14 @@ class ModerationGuard:
             labels[label] = max(labels.get(label, 0.0), scores.get(name, 1.0))
         return sorted(((score, label) for label, score in labels.items()), key=lambda each: (-each[0], each[1]))
 
-    def _counted(self, told: Mapping[str, object]) -> list[str]:
+    def _counted(self, reported: Mapping[str, object]) -> list[str]:
         """List the categories that count; each must be in the answer, since a missing one would never match."""
         if not self._categories:
-            if not told and self._threshold is not None:
+            if not reported and self._threshold is not None:
                 raise GuardFailed("its answer has no scores")
-            return list(told)
+            return list(reported)
         for name in self._categories:
-            if told.get(name) is None:
+            if reported.get(name) is None:
                 raise GuardFailed(f"its answer says nothing of the category {name}")
         return list(self._categories)
 

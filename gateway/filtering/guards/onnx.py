@@ -133,8 +133,8 @@ def _labels(settings: OnnxGuardSettings, where: str) -> tuple[dict[str, int], Ma
     """Return the output of each label, and the model's configuration."""
     path = _file(settings, where, _CONFIG)
     try:
-        said = json.loads(path.read_bytes())
-        labels = {str(name): int(index) for index, name in said["id2label"].items()}
+        model_config = json.loads(path.read_bytes())
+        labels = {str(name): int(index) for index, name in model_config["id2label"].items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         problem = f"{path} has no labels (id2label): {type(error).__name__}: {error}"[:_MAX_SAID]
         raise GuardUnusable(f"{where}.path", problem) from error
@@ -144,12 +144,12 @@ def _labels(settings: OnnxGuardSettings, where: str) -> tuple[dict[str, int], Ma
         if name not in labels:
             problem = f"the model of {path} has no label {name}; it has {', '.join(labels)}"[:_MAX_SAID]
             raise GuardUnusable(f"{where}.labels[{index}]", problem)
-    return labels, said
+    return labels, model_config
 
 
 def _loaded(settings: OnnxGuardSettings, where: str) -> _Model:
     _library(where)
-    labels, said = _labels(settings, where)
+    labels, model_config = _labels(settings, where)
     tokenizer = _tokenizer(settings, where)
     path = _file(settings, where, settings.model)
     try:
@@ -170,14 +170,14 @@ def _loaded(settings: OnnxGuardSettings, where: str) -> _Model:
         found = ", ".join(f"{name}: {kind}" for name, kind in inputs.items())
         problem = f"{path} takes {found}; expected int64 {', '.join(_INPUTS)}"
         raise GuardUnusable(f"{where}.model", problem[:_MAX_SAID])
-    padding = said.get("pad_token_id")
+    padding = model_config.get("pad_token_id")
     model = _Model(
         session,
         tokenizer,
         labels,
         list(inputs),
         padding if isinstance(padding, int) else 0,
-        said.get("problem_type") == _MANY_LABELS,
+        model_config.get("problem_type") == _MANY_LABELS,
     )
     try:
         model.probabilities(list(model.windows("Hello")))

@@ -38,7 +38,7 @@ def plugin_class(settings: PluginFilter, where: str) -> Callable[..., object]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise GuardUnusable(f"{where}.target", f"{module_name} cannot be imported: {_said(error)}") from error
+        raise GuardUnusable(f"{where}.target", f"{module_name} cannot be imported: {_error_text(error)}") from error
     kind: Callable[..., object] | None = getattr(module, class_name, None)
     if kind is None:
         raise GuardUnusable(f"{where}.target", f"{module_name} has nothing of that name: {class_name}")
@@ -61,7 +61,7 @@ def load_scan(settings: PluginFilter, where: str) -> Call:
     try:
         plugin = kind(**settings.settings)
     except Exception as error:
-        raise GuardUnusable(where, f"{target} cannot be made with its settings: {_said(error)}") from error
+        raise GuardUnusable(where, f"{target} cannot be made with its settings: {_error_text(error)}") from error
     scan = getattr(plugin, "scan", None)
     if not callable(scan):
         raise GuardUnusable(f"{where}.target", f"what {target} makes has no method scan(text)")
@@ -70,7 +70,7 @@ def load_scan(settings: PluginFilter, where: str) -> Call:
     return cast("Call", scan)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 

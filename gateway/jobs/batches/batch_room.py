@@ -21,16 +21,16 @@ from routing.contracts.policy import ReplicaView
 #: The limit at the start where replicas report no batch size.
 FIRST_LIMIT: Final = 8.0
 #: Part of the slots that is reserved, at least and at most.
-LEAST_KEPT: Final = 0.02
-MOST_KEPT: Final = 0.5
+MIN_RESERVE: Final = 0.02
+MAX_RESERVE: Final = 0.5
 #: Half-life of the reserve beyond the least, in seconds.
-GIVE_BACK_SECONDS: Final = 5.0
+RESERVE_SECONDS: Final = 5.0
 #: Half-life of the peak of interactive requests, in seconds.
 PEAK_SECONDS: Final = 15.0
 #: A limit is halved, and the reserve doubled, at most once in so many seconds.
-PATIENCE_SECONDS: Final = 0.5
+ADJUST_SECONDS: Final = 0.5
 #: How old a snapshot of the fleet may be, in seconds.
-LOOK_SECONDS: Final = 0.005
+SNAPSHOT_SECONDS: Final = 0.005
 _ONE: Final = Need(1, 1, 1, 1)
 
 
@@ -77,8 +77,8 @@ class Room:
         self._clock = clock
         self.running = 0
         self._limit = FIRST_LIMIT
-        self._kept = LEAST_KEPT
-        self._gave_back_at = self._pressed_at = self._refused_at = self._looked_at = -1e9
+        self._reserve = MIN_RESERVE
+        self._decayed_at = self._pressed_at = self._refused_at = self._refreshed_at = -1e9
         self._peak = 0.0
         self._free = self._burst = 0.0
         self._unsized = True
@@ -88,8 +88,8 @@ class Room:
         now = self._clock()
         if self._pressed(now):
             return 0
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._look(now)
+        if now - self._refreshed_at >= SNAPSHOT_SECONDS:
+            self._refresh(now)
             count = unsent()
             self._free -= count
             self._burst -= count
@@ -107,7 +107,7 @@ class Room:
         self.running -= 1
         if not well:
             now = self._clock()
-            if now - self._refused_at >= PATIENCE_SECONDS:
+            if now - self._refused_at >= ADJUST_SECONDS:
                 self._refused_at = now
                 self._limit = max(1.0, min(self._limit, self.running + 1.0) / 2.0)
         elif self.running + 1 >= self._limit * 0.5:
@@ -117,21 +117,21 @@ class Room:
         """Whether interactive requests wait; if so, double the reserve."""
         if not self._admission_queue.waiting or all(is_background(name) for name in self._admission_queue.depths()):
             return False
-        if now - self._pressed_at >= PATIENCE_SECONDS:
+        if now - self._pressed_at >= ADJUST_SECONDS:
             self._pressed_at = now
-            self._give_back(now)
-            self._kept = min(MOST_KEPT, 2.0 * self._kept)
+            self._decay_reserve(now)
+            self._reserve = min(MAX_RESERVE, 2.0 * self._reserve)
         return True
 
-    def _give_back(self, now: float) -> None:
+    def _decay_reserve(self, now: float) -> None:
         """Let the reserve decay."""
-        passed, self._gave_back_at = min(now - self._gave_back_at, 60.0), now
-        self._kept = max(LEAST_KEPT, self._kept * 0.5 ** (passed / GIVE_BACK_SECONDS))
+        passed, self._decayed_at = min(now - self._decayed_at, 60.0), now
+        self._reserve = max(MIN_RESERVE, self._reserve * 0.5 ** (passed / RESERVE_SECONDS))
         self._peak *= 0.5 ** (passed / PEAK_SECONDS)
 
-    def _look(self, now: float) -> None:
-        self._looked_at = now
-        self._give_back(now)
+    def _refresh(self, now: float) -> None:
+        self._refreshed_at = now
+        self._decay_reserve(now)
         others = self._admission_queue.divider.foreground
         self._peak = max(self._peak, float(others))
         free = burst = slots = 0.0
@@ -146,9 +146,9 @@ class Room:
                 free += max(0.0, (floor(self._watermark * view.max_batch_size) - occupied) / workers - view.sent)
                 queue = max(ENGINE_QUEUE, ENGINE_QUEUE_PART * view.max_batch_size) - view.load.waiting
                 burst += max(0.0, queue / workers - view.sent)
-        kept = max(1.0, self._kept * slots, self._peak - others)
+        reserve = max(1.0, self._reserve * slots, self._peak - others)
         self._unsized = unsized
-        self._free, self._burst = free - kept, burst
+        self._free, self._burst = free - reserve, burst
         if not unsized:
             # The free slots are known; the limit only guards against replicas that refuse all the same.
             self._limit = max(self._limit, FIRST_LIMIT) if now - self._refused_at < 10.0 else slots + FIRST_LIMIT

@@ -68,7 +68,7 @@ class BatchRunner:
         self._held: dict[str, Claim] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._next_look = 0.0
+        self._next_find = 0.0
         self._away = False
 
     def start(self) -> None:
@@ -80,8 +80,8 @@ class BatchRunner:
         self._spawn(self._every(SWEEP_SECONDS, self._sweep))
         while True:
             now = time.monotonic()
-            if now >= self._next_look or any(run.hungry(now, LOW_WATER) for run in self._runs):
-                self._next_look = now + POLL_SECONDS
+            if now >= self._next_find or any(run.needs_task_now(now, LOW_WATER) for run in self._runs):
+                self._next_find = now + POLL_SECONDS
                 await self._guarded(self._find)
             self._begin_some()
             waiting = any(run.ready for run in self._runs)
@@ -103,7 +103,7 @@ class BatchRunner:
         await asyncio.gather(*requests, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ENDING_SECONDS):
-                await asyncio.gather(*(each.hand_in("over" if each.over else "free", patient=False) for each in held))
+                await asyncio.gather(*(each.hand_in("over" if each.over else "free", retry=False) for each in held))
 
     async def _find(self) -> None:
         """Claim work while there is room for it."""
@@ -112,12 +112,12 @@ class BatchRunner:
         known = {run.job: run for run in self._runs}
         for job, enlisted in active:
             run = known.get(job)
-            if run is not None and not run.wants(now, LOW_WATER):
+            if run is not None and not run.needs_task(now, LOW_WATER):
                 continue
             claim = await self._jobs.claim(job, secrets.token_hex(8), enlisted, tasks=self._has_room())
             if claim is None:
                 if run is not None:
-                    run.rest(now + POLL_SECONDS)
+                    run.pause_claims(now + POLL_SECONDS)
                 continue
             await self._take(claim, run)
         names = {job for job, _ in active}
@@ -157,7 +157,7 @@ class BatchRunner:
             log.exception("batch %s: %s failed", claim.job.id, claim.what)
         finally:
             self._held.pop(claim.token, None)
-            self._look_now()
+            self._find_soon()
 
     def _has_room(self) -> bool:
         if sum(len(run.tasks) for run in self._runs) >= MOST_TASKS or self._running >= self._most:
@@ -205,7 +205,7 @@ class BatchRunner:
             now = time.monotonic()
             # A limit of the tenant says nothing about the fleet.
             well = reply.status != 503 and reply.record.code != "upstream_rate_limited"
-            if reply.again and (reply.no_room or waiting.tries + 1 < MOST_TRIES):
+            if reply.retryable and (reply.no_room or waiting.tries + 1 < MOST_TRIES):
                 task.put_back(waiting, reply, now, run.refused(reply, now))
             else:
                 task.answer(waiting, reply)
@@ -253,8 +253,8 @@ class BatchRunner:
         if run.stopping and not run.tasks and run in self._runs:
             # Other workers may claim its remaining tasks.
             self._runs.remove(run)
-        run.rest(0.0)
-        self._look_now()
+        run.pause_claims(0.0)
+        self._find_soon()
 
     async def _renew(self) -> None:
         """Renew all leases, hand in results, and end the batches that must end."""
@@ -321,8 +321,8 @@ class BatchRunner:
         room = self._room(name)
         return sum(not request.record.sent and self._room(other) is room for request, other in self._begun.items())
 
-    def _look_now(self) -> None:
-        self._next_look = 0.0
+    def _find_soon(self) -> None:
+        self._next_find = 0.0
         self._wake.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -15,7 +15,7 @@ from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantG
 #: How old a cached caller may be, in seconds.
 FRESH_SECONDS: Final = 0.9
 #: Most seconds that a batch request waits for admission: it is sent only where there is room.
-_PATIENCE_SECONDS: Final = 0.5
+_WAIT_SECONDS: Final = 0.5
 _MOST: Final = 1000
 #: Its weight in a fleet on which others are active, too.
 _WEIGHT: Final = 0.01
@@ -74,7 +74,7 @@ class Callers:
         return caller
 
     def _last(self, key: ApiKey, tenant: Tenant, _: int, tier: Tier) -> Caller:
-        patience = Waiting(max_requests=tenant.waiting.max_requests, max_seconds=_PATIENCE_SECONDS)
+        patience = Waiting(max_requests=tenant.waiting.max_requests, max_seconds=_WAIT_SECONDS)
         tenant = msgspec.structs.replace(tenant, waiting=patience)
         tier = msgspec.structs.replace(tier, weight=_WEIGHT, reserved=0.0)
         return Caller(key, tenant, tier, self._rank, background=True)

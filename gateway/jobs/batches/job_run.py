@@ -28,7 +28,7 @@ class JobRun:
         #: Limit where a limit of the tenant refuses: half as many after a refusal, one more for so many answers.
         self._limit = inf
         self._halved_at = -inf
-        self._rests_until = 0.0
+        self._claims_paused_until = 0.0
         self._paused_until = 0.0
         self._pause = 0.0
 
@@ -37,19 +37,19 @@ class JobRun:
         """Requests that could begin now."""
         return sum(task.ready for task in self.tasks)
 
-    def wants(self, now: float, low_water: int) -> bool:
+    def needs_task(self, now: float, low_water: int) -> bool:
         """Whether another task of the batch should be claimed."""
-        if self.stopping or now < self._rests_until or now < self._paused_until:
+        if self.stopping or now < self._claims_paused_until or now < self._paused_until:
             return False
         return self.ready < low_water and not any(task.stuck for task in self.tasks)
 
-    def hungry(self, now: float, low_water: int) -> bool:
+    def needs_task_now(self, now: float, low_water: int) -> bool:
         """Whether another task should be claimed before the next regular search."""
-        return bool(self.tasks) and self.wants(now, low_water)
+        return bool(self.tasks) and self.needs_task(now, low_water)
 
-    def rest(self, until: float) -> None:
+    def pause_claims(self, until: float) -> None:
         """Claim nothing of the batch before that time: there was nothing more."""
-        self._rests_until = until
+        self._claims_paused_until = until
 
     def next_task(self, now: float) -> TaskRun | None:
         """Return the task whose request may begin now; the one claimed first goes first."""

@@ -22,7 +22,7 @@ from gateway.jobs.batches.batch_records import (
     is_batch_id,
     new_batch_id,
 )
-from gateway.jobs.files.content_keys import place, work_name
+from gateway.jobs.files.content_keys import tenant_key, work_name
 from gateway.jobs.files.file_store import DAY_SECONDS, Page, page_of
 from gateway.jobs.files.file_store import Storage as FileStorage
 from gateway.store.lua_script import Script
@@ -71,7 +71,7 @@ class JobName:
 
     def key(self, part: str) -> str:
         """Make the store's key of a part of the batch."""
-        return place(self.tenant, part, self.id)
+        return tenant_key(self.tenant, part, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class Jobs:
         if idempotency_key is not None:
             digest = hashlib.sha256(raw).hexdigest()
             named = hashlib.sha256(idempotency_key.encode()).hexdigest()
-        keys = [place(tenant, name) for name in ("files", "uses", "batches", "active")]
-        keys += [job.key("batch"), job.key("open"), place(tenant, "idem", named), place(tenant, "batch-ends")]
+        keys = [tenant_key(tenant, name) for name in ("files", "uses", "batches", "active")]
+        keys += [job.key("batch"), job.key("open"), tenant_key(tenant, "idem", named), tenant_key(tenant, "batch-ends")]
         bounds = (str(_IDEMPOTENT_SECONDS), str(self._settings.max_active), str(WINDOW_SECONDS))
         forgotten = str(self._settings.keep_days * DAY_SECONDS)
         made = await self._storage.run(_CREATE, keys, [job.id, request.input_file_id, raw, digest, *bounds, forgotten])
         if made != job.id.encode():
-            await self.strike(job)
+            await self.deactivate(job)
         if made == b"other":
             raise InvalidRequest("This Idempotency-Key was used for another request.", param="Idempotency-Key")
         if made == b"missing":
@@ -125,7 +125,7 @@ class Jobs:
         """Return a batch. Raises BatchMissing."""
         found = None
         if is_batch_id(batch_id):
-            found = _batch(batch_id, await self._storage.hgetall(place(tenant, "batch", batch_id)))
+            found = _batch(batch_id, await self._storage.hgetall(tenant_key(tenant, "batch", batch_id)))
         if found is None:
             shown = batch_id if len(batch_id) <= 128 else batch_id[:128] + "..."
             raise BatchMissing(f"No such Batch object: {shown}", param="batch_id")
@@ -133,16 +133,16 @@ class Jobs:
 
     async def page(self, tenant: str, page: Page) -> tuple[list[Batch], bool]:
         """Return a page of a tenant's batches, and whether there are more. Raises InvalidRequest."""
-        raw, more = await page_of(self._storage, [place(tenant, "batches")], page, "Batch")
+        raw, more = await page_of(self._storage, [tenant_key(tenant, "batches")], page, "Batch")
         ids = [each.decode() for each in raw]
-        hashes = await self._storage.hgetall_many([place(tenant, "batch", each) for each in ids])
+        hashes = await self._storage.hgetall_many([tenant_key(tenant, "batch", each) for each in ids])
         found = (_batch(each, fields) for each, fields in zip(ids, hashes, strict=True))
         return [batch for batch in found if batch is not None], more
 
     async def cancel(self, tenant: str, batch_id: str) -> Batch:
         """Begin to cancel a batch. Raises BatchMissing, and InvalidRequest where it has ended."""
         batch = await self.get(tenant, batch_id)
-        reply = await self._storage.run(_CANCEL, [place(tenant, "batch", batch_id)], [])
+        reply = await self._storage.run(_CANCEL, [tenant_key(tenant, "batch", batch_id)], [])
         if reply not in (b"ok", b"gone"):
             status = cast("bytes", reply).decode()
             raise InvalidRequest(f"Cannot cancel a batch with status '{status}'.", param="batch_id")
@@ -167,7 +167,7 @@ class Jobs:
             "list[bytes]", await self._storage.run(_CLAIM, keys, [token, str(LEASE_SECONDS), str(int(tasks))])
         )
         if what == b"over" or (what == b"gone" and time.time() - enlisted > _ARRIVAL_SECONDS):
-            await self.strike(job)
+            await self.deactivate(job)
         if what in (b"over", b"gone", b"wait"):
             return None
         return Claim(job, what.decode(), token, more[0].decode())
@@ -213,24 +213,24 @@ class Jobs:
         """Record that the results are stored; `failed` counts failed requests beside the committed ones."""
         job = claim.job
         keys = [job.key(name) for name in ("batch", "open", "holders", "done", "parts")]
-        keys += [place(job.tenant, name) for name in ("uses", "active", "doomed")]
+        keys += [tenant_key(job.tenant, name) for name in ("uses", "active", "doomed")]
         work = work_name(job.tenant, job.id)
         arguments = [claim.token, job.id, input_file, work, output, errors, str(failed)]
         over = await self._storage.run(_FINISH, keys, arguments) == b"ok"
         if over:
-            await self.strike(job)
+            await self.deactivate(job)
         return over
 
     async def forget(self, tenant: str) -> None:
         """Delete a tenant's expired batches."""
-        ends = place(tenant, "batch-ends")
+        ends = tenant_key(tenant, "batch-ends")
         old = cast("list[bytes]", await self._storage.run(_OLD, [ends], [f"{time.time():.6f}"]))
         if old:
             ids = [each.decode() for each in old]
-            batches = [place(tenant, "batch", each) for each in ids]
-            await self._storage.run(_FORGET, [ends, place(tenant, "batches"), *batches], ids)
+            batches = [tenant_key(tenant, "batch", each) for each in ids]
+            await self._storage.run(_FORGET, [ends, tenant_key(tenant, "batches"), *batches], ids)
 
-    async def strike(self, job: JobName) -> None:
+    async def deactivate(self, job: JobName) -> None:
         """Remove a batch from the list of active ones."""
         await self._storage.run(_STRIKE, [_ACTIVE], [f"{job.tenant}/{job.id}"])
 
@@ -239,7 +239,7 @@ class Jobs:
     ) -> bool:
         job = claim.job
         keys = [job.key(name) for name in ("batch", "open", "holders")]
-        keys += [place(job.tenant, name) for name in ("uses", "active", "doomed")]
+        keys += [tenant_key(job.tenant, name) for name in ("uses", "active", "doomed")]
         work = work_name(job.tenant, job.id)
         arguments: list[str | bytes] = [claim.token, tasks, requests, model, problems, job.id, input_file, work]
         return await self._storage.run(_CHECKED, keys, arguments) == b"ok"

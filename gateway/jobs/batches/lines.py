@@ -148,7 +148,7 @@ class _Checker:
                 LineProblem("too_many_requests", f"The file has more than {self._rules.max_requests} requests.")
             )
             return
-        self._look(text)
+        self._check_line(text)
         self._place(offset + skipped, offset + len(raw))
 
     def end(self) -> Checked:
@@ -163,7 +163,7 @@ class _Checker:
             (found.model,) = self._models
         return found
 
-    def _look(self, text: bytes) -> None:
+    def _check_line(self, text: bytes) -> None:
         try:
             text.decode()
             line = _LINE.decode(text)
@@ -176,10 +176,10 @@ class _Checker:
         except (msgspec.DecodeError, RecursionError):
             self._problem("invalid_json_line", "The line is not valid JSON.")
             return
-        self._look_around(line)
-        self._look_into(line.body)
+        self._check_members(line)
+        self._check_body(line.body)
 
-    def _look_around(self, line: Line) -> None:
+    def _check_members(self, line: Line) -> None:
         rules = self._rules
         if not 1 <= len(line.custom_id) <= _LONGEST_ID:
             self._problem("invalid_custom_id", f"Expected 1 to {_LONGEST_ID} characters.", "custom_id")
@@ -194,7 +194,7 @@ class _Checker:
         if line.url != rules.endpoint:
             self._problem("mismatched_url", f"Expected '{rules.endpoint}', which the batch is for.", "url")
 
-    def _look_into(self, raw: msgspec.Raw) -> None:
+    def _check_body(self, raw: msgspec.Raw) -> None:
         rules = self._rules
         if len(raw) > rules.max_body_bytes:
             self._problem("line_too_long", f"The body is longer than {rules.max_body_bytes} bytes.", "body")
@@ -221,8 +221,8 @@ class _Checker:
         if name:
             self._problem("missing_required_parameter", f"Missing required parameter: '{param}'.", param)
         else:
-            said = text.partition(" - at ")[0]
-            self._problem("invalid_request", f"{said[:256]}.", param)
+            reason = text.partition(" - at ")[0]
+            self._problem("invalid_request", f"{reason[:256]}.", param)
 
     def _place(self, begin: int, end: int) -> None:
         """Add a request, from byte `begin` to `end`, to a task."""

@@ -14,13 +14,13 @@ _NO_ROOM: Final = (429, 503)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply. `again`: it allows another attempt, in `retry_after` seconds."""
+    """A reply. `retryable`: it allows another attempt, in `retry_after` seconds."""
 
     status: int
     request_id: str
     body: bytes
     record: RequestRecord
-    again: bool
+    retryable: bool
     retry_after: float
 
     @property

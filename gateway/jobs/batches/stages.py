@@ -115,13 +115,13 @@ class Stages:
         rules = Rules(batch.request.endpoint, self._config.batches.max_requests, most, refuses)
         name, size = content_name(job.tenant, record.id), record.bytes
 
-        def look(content: FileContent) -> Checked:
+        def check_lines(content: FileContent) -> Checked:
             try:
                 return check(content, name, size, rules)
             except FileNotFoundError:
                 return missing
 
-        return await self._files.contents.run(look)
+        return await self._files.contents.run(check_lines)
 
 
 def _result_id(batch_id: str, kind: str) -> str:

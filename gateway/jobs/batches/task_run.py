@@ -21,7 +21,7 @@ from protos.errors import PenstockError
 log = logging.getLogger(__name__)
 
 #: Seconds between attempts to hand in results.
-AGAIN_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 #: Attempts of a request that is not refused for lack of room, and seconds between attempts.
 MOST_TRIES: Final = 3
 FIRST_WAIT, LONGEST_WAIT = 0.25, 30.0
@@ -134,18 +134,18 @@ class TaskRun:
         for task in list(self.running):
             task.cancel()
 
-    async def hand_in(self, then: str, *, patient: bool = True) -> None:
+    async def hand_in(self, then: str, *, retry: bool = True) -> None:
         """Store and commit the results; `then` is what becomes of the lease: `keep`, `free` or `over`.
 
-        Attempts are repeated until one succeeds; without `patient` there is one. It may be cancelled.
+        Attempts are repeated until one succeeds; without `retry` there is one. It may be cancelled.
         """
         async with self._admission:
             if self._handed is not None:
                 # The commit may have been made: under the same name it counts once.
-                await self._settle(self._handed, "keep", patient=patient)
+                await self._settle(self._handed, "keep", retry=retry)
             if self._handed is None and not self.lost:
                 self._handed = self._gathered()
-                await self._settle(self._handed, then, patient=patient)
+                await self._settle(self._handed, then, retry=retry)
 
     def _gathered(self) -> _Handed:
         part = ""
@@ -157,7 +157,7 @@ class TaskRun:
         self._output, self._errors, self._counted = [], [], Counted()
         return handed
 
-    async def _settle(self, handed: _Handed, then: str, *, patient: bool) -> None:
+    async def _settle(self, handed: _Handed, then: str, *, retry: bool) -> None:
         while not self.lost:
             try:
                 await self._put(handed.part + OUTPUT, handed.output)
@@ -169,9 +169,9 @@ class TaskRun:
                 if not self.stuck:
                     log.warning("results of %s wait: %s", self.claim.job.id, error.message)
                 self.stuck = True
-                if not patient:
+                if not retry:
                     return
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
         self.stuck = False
 
     def name(self, part: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 TENANTS: Final = "penstock:{files}:tenants"
 
 
-def place(tenant: str, *parts: str) -> str:
+def tenant_key(tenant: str, *parts: str) -> str:
     """Make a key of a tenant's; no tenant's name has a brace or a colon."""
     return ":".join((f"penstock:{{files:{tenant}}}", *parts))
 

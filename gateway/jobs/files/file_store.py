@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.config.files import Files as FileSettings
 from gateway.jobs.files.content import Contents, FileContent, Upload
-from gateway.jobs.files.content_keys import TENANTS, content_name, place
+from gateway.jobs.files.content_keys import TENANTS, content_name, tenant_key
 from gateway.jobs.files.file_records import PURPOSES, FileRecord, Purpose, is_file_id, new_file_id
 from gateway.jobs.files.local_content import LocalContent
 from gateway.store.lua_script import Script
@@ -96,13 +96,15 @@ class Files:
         """Note that content is about to be written; return the store's time."""
         await self._storage.run(_KNOW, [TENANTS], [tenant])
         name = content_name(tenant, file_id)
-        now = await self._storage.run(_BEGIN, [place(tenant, "doomed")], [name, str(UNFINISHED_SECONDS)])
+        now = await self._storage.run(_BEGIN, [tenant_key(tenant, "doomed")], [name, str(UNFINISHED_SECONDS)])
         return float(cast("bytes", now))
 
     async def add(self, tenant: str, record: FileRecord, *, bounded: bool) -> None:
         """Add the record of a file whose content is written. Raises BodyTooLarge where the tenant has too much."""
-        keys = [place(tenant, *parts) for parts in (("files",), ("listed",), ("listed", record.purpose), ("totals",))]
-        keys += [place(tenant, "ends"), place(tenant, "doomed")]
+        keys = [
+            tenant_key(tenant, *parts) for parts in (("files",), ("listed",), ("listed", record.purpose), ("totals",))
+        ]
+        keys += [tenant_key(tenant, "ends"), tenant_key(tenant, "doomed")]
         most = (str(self.settings.max_tenant_bytes), str(self.settings.max_tenant_files)) if bounded else ("", "")
         times = (f"{record.created_at:.6f}", f"{record.expires_at:.6f}")
         name = content_name(tenant, record.id)
@@ -125,13 +127,13 @@ class Files:
         """Return a file's record, even of an expired file."""
         if not is_file_id(file_id):
             return None
-        raw = await self._storage.run(_GET, [place(tenant, "files")], [file_id])
+        raw = await self._storage.run(_GET, [tenant_key(tenant, "files")], [file_id])
         return None if raw is None else _record(cast("bytes", raw))
 
     async def page(self, tenant: str, page: Page, purpose: Purpose | None = None) -> tuple[list[FileRecord], bool]:
         """Return a page of a tenant's files, and whether there are more. Raises InvalidRequest."""
-        listed = place(tenant, "listed") if purpose is None else place(tenant, "listed", purpose)
-        found, more = await page_of(self._storage, [listed, place(tenant, "files")], page, "File")
+        listed = tenant_key(tenant, "listed") if purpose is None else tenant_key(tenant, "listed", purpose)
+        found, more = await page_of(self._storage, [listed, tenant_key(tenant, "files")], page, "File")
         records = [_record(raw) for raw in found if raw]
         return [record for record in records if record.expires_at > self._clock()], more
 
@@ -150,7 +152,7 @@ class Files:
     async def sweep(self) -> None:
         """Remove expired files and unfinished content."""
         for tenant in await self.tenants():
-            keys = [place(tenant, name) for name in ("doomed", "ends", "uses")]
+            keys = [tenant_key(tenant, name) for name in ("doomed", "ends", "uses")]
             reply = cast("list[bytes]", await self._storage.run(_DUE, keys, [str(_MOST_DUE)]))
             count = int(reply[0])
             for file_id in reply[1 + count :]:
@@ -161,8 +163,8 @@ class Files:
                 await self._erase(tenant, name.decode())
 
     async def _remove(self, tenant: str, record: FileRecord) -> None:
-        keys = [place(tenant, name) for name in ("files", "totals", "uses", "ends", "doomed", "listed")]
-        keys += [place(tenant, "listed", purpose) for purpose in PURPOSES]
+        keys = [tenant_key(tenant, name) for name in ("files", "totals", "uses", "ends", "doomed", "listed")]
+        keys += [tenant_key(tenant, "listed", purpose) for purpose in PURPOSES]
         name = content_name(tenant, record.id)
         reply = await self._storage.run(_REMOVE, keys, [record.id, str(record.bytes), name])
         if reply == b"missing":
@@ -173,7 +175,7 @@ class Files:
 
     async def _erase(self, tenant: str, name: str) -> None:
         await self.contents.delete(name)
-        await self._storage.run(_GONE, [place(tenant, "doomed")], [name])
+        await self._storage.run(_GONE, [tenant_key(tenant, "doomed")], [name])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.jobs.responses import response_scripts as scripts
 from gateway.jobs.responses.packing import pack
-from gateway.jobs.responses.response_space import Place, sizes, unpacked
+from gateway.jobs.responses.response_space import ResponseSpace, sizes, unpacked
 from gateway.jobs.responses.response_store import NewItem
 from protos.errors import ConversationNotFound, InvalidRequest, ItemNotFound
 
@@ -25,9 +25,9 @@ class Conversation(msgspec.Struct, frozen=True):
 class ConversationStore:
     """Every method raises StoreUnavailable; all but `create` ConversationNotFound, also for another tenant's id."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.bounds = place.bounds
+    def __init__(self, space: ResponseSpace) -> None:
+        self._space = space
+        self.bounds = space.bounds
 
     async def create(self, tenant: str, conversation: Conversation, items: Sequence[NewItem]) -> None:
         """Create a conversation with its first items."""
@@ -40,10 +40,10 @@ class ConversationStore:
 
     async def _set(self, tenant: str, conversation: Conversation, items: Sequence[NewItem], there: str) -> object:
         record = msgspec.json.encode(conversation)
-        return await self._place.run(
+        return await self._space.run(
             scripts.CREATE_CONVERSATION,
             tenant,
-            self._place.bound,
+            self._space.bound,
             conversation.id,
             record,
             there,
@@ -68,7 +68,7 @@ class ConversationStore:
         return items
 
     async def _read(self, tenant: str, conversation_id: str, most: str) -> tuple[Conversation, list[bytes]]:
-        reply = cast("list[bytes]", await self._place.run(scripts.CONVERSATION, tenant, conversation_id, most))
+        reply = cast("list[bytes]", await self._space.run(scripts.CONVERSATION, tenant, conversation_id, most))
         if not reply:
             raise _missing(conversation_id)
         if reply == [b"long"] or sizes(reply[1:]) > self.bounds.max_context_bytes:
@@ -82,10 +82,10 @@ class ConversationStore:
     async def add(self, tenant: str, conversation_id: str, items: Sequence[NewItem]) -> None:
         """Append items. Raises InvalidRequest where there is no room for them."""
         most, longest = self.bounds.max_items, self.bounds.max_context_bytes
-        reply = await self._place.run(
+        reply = await self._space.run(
             scripts.ADD_ITEMS,
             tenant,
-            self._place.bound,
+            self._space.bound,
             conversation_id,
             str(most),
             str(longest),
@@ -106,7 +106,7 @@ class ConversationStore:
         longest = self.bounds.max_context_bytes
         kind, *items = cast(
             "list[bytes]",
-            await self._place.run(
+            await self._space.run(
                 scripts.LIST_ITEMS, tenant, conversation_id, order, str(count + 1), after, str(longest)
             ),
         )
@@ -131,7 +131,7 @@ class ConversationStore:
         return (await self._item(tenant, conversation_id, item_id, "1"))[0]
 
     async def _item(self, tenant: str, conversation_id: str, item_id: str, gone: str) -> tuple[Conversation, bytes]:
-        reply = cast("list[bytes]", await self._place.run(scripts.ITEM, tenant, conversation_id, item_id, gone))
+        reply = cast("list[bytes]", await self._space.run(scripts.ITEM, tenant, conversation_id, item_id, gone))
         if not reply:
             raise _missing(conversation_id)
         if not reply[1]:
@@ -140,7 +140,7 @@ class ConversationStore:
 
     async def delete(self, tenant: str, conversation_id: str) -> None:
         """Delete a conversation with all of its items."""
-        if not await self._place.run(scripts.DELETE, tenant, conversation_id):
+        if not await self._space.run(scripts.DELETE, tenant, conversation_id):
             raise _missing(conversation_id)
 
 

@@ -27,7 +27,7 @@ class Storage(Protocol):
         ...
 
 
-class Place:
+class ResponseSpace:
     """Runs all scripts of responses and conversations."""
 
     def __init__(self, storage: Storage, bounds: Responses) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.jobs.responses import response_scripts as scripts
 from gateway.jobs.responses.packing import pack
-from gateway.jobs.responses.response_space import Place, sizes, unpacked
+from gateway.jobs.responses.response_space import ResponseSpace, sizes, unpacked
 from protos.errors import InvalidRequest, PreviousResponseNotFound, ResponseNotFound
 
 #: A background response that its worker has not renewed for so many seconds has failed.
@@ -78,27 +78,27 @@ class Followed(msgspec.Struct, frozen=True):
 class ResponseStore:
     """Every method raises StoreUnavailable. Another tenant's ids are not found."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.bounds = place.bounds
+    def __init__(self, space: ResponseSpace) -> None:
+        self._space = space
+        self.bounds = space.bounds
 
     async def require(self) -> None:
         """Raise StoreUnavailable if the store is known to be away."""
-        await self._place.require()
+        await self._space.require()
 
     async def put(
         self, tenant: str, response_id: str, status: str, previous: str, given: bytes, response: bytes,
         addition: Addition | None = None, *, lease: bool = False,
     ) -> None:  # fmt: skip
         """Store a response in one round trip. `given` are its input's items; `lease`: it goes on in the background."""
-        await self._place.run(
-            scripts.PUT, tenant, self._place.bound, response_id, status, previous, await pack(given),
+        await self._space.run(
+            scripts.PUT, tenant, self._space.bound, response_id, status, previous, await pack(given),
             await pack(response), _milliseconds(LEASE_SECONDS) if lease else "", *await _added(addition),
         )  # fmt: skip
 
     async def get(self, tenant: str, response_id: str) -> StoredResponse:
         """Return a response. Raises ResponseNotFound."""
-        reply = cast("list[bytes | int]", await self._place.run(scripts.GET, tenant, response_id))
+        reply = cast("list[bytes | int]", await self._space.run(scripts.GET, tenant, response_id))
         if not reply:
             raise _missing(response_id)
         status, goes_on, background, response = reply
@@ -114,7 +114,7 @@ class ResponseStore:
         bounds = self.bounds
         kind, *rest = cast(
             "list[bytes]",
-            await self._place.run(
+            await self._space.run(
                 scripts.CHAIN, tenant, response_id, str(bounds.max_turns), str(bounds.max_context_bytes)
             ),
         )
@@ -147,13 +147,13 @@ class ResponseStore:
 
     async def delete(self, tenant: str, response_id: str) -> None:
         """Delete a response. Raises ResponseNotFound."""
-        if not await self._place.run(scripts.DELETE, tenant, response_id):
+        if not await self._space.run(scripts.DELETE, tenant, response_id):
             raise _missing(response_id)
 
     async def progress(self, tenant: str, response_id: str, events: bytes) -> str | None:
         """Renew a background response and append events. Returns the status that has ended it meanwhile, if any."""
-        reply = await self._place.run(
-            scripts.PROGRESS, tenant, self._place.bound, response_id, _milliseconds(LEASE_SECONDS),
+        reply = await self._space.run(
+            scripts.PROGRESS, tenant, self._space.bound, response_id, _milliseconds(LEASE_SECONDS),
             await pack(events) if events else b"", str(self.bounds.max_bytes),
         )  # fmt: skip
         found = _text(reply)
@@ -163,8 +163,8 @@ class ResponseStore:
         self, tenant: str, response_id: str, status: str, response: bytes, events: bytes, addition: Addition | None
     ) -> bool:
         """Store the end of a background response. False: something else had ended it before."""
-        done = await self._place.run(
-            scripts.FINISH, tenant, self._place.bound, response_id, status, await pack(response),
+        done = await self._space.run(
+            scripts.FINISH, tenant, self._space.bound, response_id, status, await pack(response),
             await pack(events) if events else b"", _milliseconds(EVENTS_SECONDS), *await _added(addition),
         )  # fmt: skip
         return bool(done)
@@ -172,11 +172,11 @@ class ResponseStore:
     async def cancel(self, tenant: str, response_id: str, response: bytes) -> bool:
         """Cancel a background response. False: it has ended already."""
         packed, stay = await pack(response), _milliseconds(EVENTS_SECONDS)
-        return bool(await self._place.run(scripts.CANCEL, tenant, response_id, packed, stay))
+        return bool(await self._space.run(scripts.CANCEL, tenant, response_id, packed, stay))
 
     async def follow(self, tenant: str, response_id: str, known: int) -> Followed:
         """Return the state of a background response and its parts after the first `known`. Raises ResponseNotFound."""
-        reply = cast("list[object]", await self._place.run(scripts.FOLLOW, tenant, response_id, str(known)))
+        reply = cast("list[object]", await self._space.run(scripts.FOLLOW, tenant, response_id, str(known)))
         if not reply:
             raise _missing(response_id)
         status, goes_on, background, parts = reply

@@ -69,7 +69,7 @@ class LineAdapter:
         self.heads.append(head)
         return LineRenderer()
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         self.kept += 1
 
 

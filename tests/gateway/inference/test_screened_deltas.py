@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.inference.parsed_answer import ParsedAnswer
-from gateway.inference.screened_deltas import Place, ScreenedDeltas, piece_of, place_of
+from gateway.inference.screened_deltas import Channel, ScreenedDeltas, channel_of, delta_of
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.text.parsing.families import hermes
 from gateway.text.sequence_text import TokenEntry
@@ -34,11 +34,13 @@ def looks(action: Action, *, patient: bool = False) -> ScreenedDeltas:
     return ScreenedDeltas(Screening(rules(action)), patient=patient)
 
 
-def said(deltas: Sequence[Delta]) -> list[tuple[Place, str]]:
+def said(deltas: Sequence[Delta]) -> list[tuple[Channel, str]]:
     """What a client puts together: every place with all that came of it, in the order they began."""
-    texts: dict[Place, str] = {}
+    texts: dict[Channel, str] = {}
     for delta in deltas:
-        texts[place_of(delta)] = texts.get(place_of(delta), "") + ("" if isinstance(delta, CallStart) else delta.text)
+        texts[channel_of(delta)] = texts.get(channel_of(delta), "") + (
+            "" if isinstance(delta, CallStart) else delta.text
+        )
     return [(place, text) for place, text in texts.items() if text]
 
 
@@ -47,9 +49,9 @@ def shown(looking: ScreenedDeltas, deltas: Sequence[Delta]) -> list[Delta]:
 
 
 @given(texts=st.lists(st.tuples(st.sampled_from((Text, Reasoning, 0, 1)), WORDS, CUTS), max_size=5), action=ACTIONS)
-def test_any_cutting_shows_the_same(texts: list[tuple[Place, str, list[int]]], action: Action) -> None:
-    whole = [piece_of(place, text) for place, text, _ in texts if text]
-    cut = [piece_of(place, piece) for place, text, cuts in texts for piece in pieces(text, cuts) if piece]
+def test_any_cutting_shows_the_same(texts: list[tuple[Channel, str, list[int]]], action: Action) -> None:
+    whole = [delta_of(place, text) for place, text, _ in texts if text]
+    cut = [delta_of(place, piece) for place, text, cuts in texts for piece in pieces(text, cuts) if piece]
     one, other, patient = looks(action), looks(action), looks(action, patient=True)
     expected = said(shown(one, whole))
     assert said(shown(other, cut)) == said(shown(patient, cut)) == expected
@@ -59,22 +61,22 @@ def test_any_cutting_shows_the_same(texts: list[tuple[Place, str, list[int]]], a
 
 
 @given(text=WORDS, cuts=CUTS, place=st.sampled_from((Text, Reasoning, 3)), action=ACTIONS)
-def test_it_is_what_is_shown_of_a_text_alone(text: str, cuts: list[int], place: Place, action: Action) -> None:
+def test_it_is_what_is_shown_of_a_text_alone(text: str, cuts: list[int], place: Channel, action: Action) -> None:
     expected = screened(text, rules(action))
     looking = looks(action)
-    deltas = shown(looking, [piece_of(place, piece) for piece in pieces(text, cuts) if piece])
+    deltas = shown(looking, [delta_of(place, piece) for piece in pieces(text, cuts) if piece])
     assert "".join(text for _, text in said(deltas)) == expected.text
     assert looking.blocked == (expected.blocked is not None)
     assert [list(each.findings) for each in looking.sources] == ([expected.findings] if expected.findings else [])
 
 
 @given(text=WORDS, cut=st.integers(0, 99), place=st.sampled_from((Text, Reasoning)))
-def test_texts_around_something_else_are_one(text: str, cut: int, place: Place) -> None:
+def test_texts_around_something_else_are_one(text: str, cut: int, place: Channel) -> None:
     """No client sees all of what blocks. More may be cut off: a word that is whole before the other need not be one."""
     before, after = (text[: cut % (len(text) + 1)], text[cut % (len(text) + 1) :])
     between: list[Delta] = [CallStart(0, "id", "find"), CallArguments(0, "{}")]
     looking = looks(Action.BLOCK)
-    deltas = [piece_of(place, before), *between, piece_of(place, after)]
+    deltas = [delta_of(place, before), *between, delta_of(place, after)]
     there = "".join(text for at, text in said(shown(looking, deltas)) if at == place)
     assert text.startswith(there)
     whole = screened(text, rules(Action.BLOCK))
@@ -253,5 +255,5 @@ def test_a_key_in_a_call_between_texts(cuts: list[int]) -> None:
     parser = hermes.HermesCalls(["save"], parallel=True)
     answer = ParsedAnswer(parser, ScreenedDeltas(new_screen, patient=False))
     deltas = [delta for piece in pieces(text, cuts) for delta in answer.take(piece, ())] + answer.finish()
-    runs = ["".join(d.text for d in run if not isinstance(d, CallStart)) for _, run in groupby(deltas, place_of)]
+    runs = ["".join(d.text for d in run if not isinstance(d, CallStart)) for _, run in groupby(deltas, channel_of)]
     assert runs == ["Mail anna@ ", '{"key": "[AWS_ACCESS_KEY]", "n": 5}', "done"]

@@ -213,7 +213,7 @@ async def test_a_client_that_leaves_after_the_first_token_stops_the_engine(
 async def test_a_request_out_of_time_is_504_before_the_first_byte(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.api.server.request_watchdog.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("gateway.api.server.request_watchdog.CHECK_SECONDS", 0.005)
     monkeypatch.setattr("gateway.api.server.request_watchdog.ROUND_SECONDS", 0.01)
 
     engine = SilentEngine()

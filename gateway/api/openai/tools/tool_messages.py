@@ -7,7 +7,7 @@ from gateway.api.openai.tools.tool_params import MessageCall
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 
-class _Said(Protocol):
+class _ChatMessage(Protocol):
     """The members of a message that are checked."""
 
     @property
@@ -18,7 +18,7 @@ class _Said(Protocol):
     def tool_call_id(self) -> str | None: ...
 
 
-def check_calls(messages: Sequence[_Said]) -> dict[int, str]:
+def check_calls(messages: Sequence[_ChatMessage]) -> dict[int, str]:
     """Check that calls and results match; return the function name of each result, by its message's place.
 
     The API requires that each result answers a call of the assistant's message before it, and that each call has a
@@ -55,7 +55,7 @@ def check_calls(messages: Sequence[_Said]) -> dict[int, str]:
     return names
 
 
-def _answered(message: _Said, at: str, called: dict[str, str]) -> str:
+def _answered(message: _ChatMessage, at: str, called: dict[str, str]) -> str:
     param = f"{at}.tool_call_id"
     if message.tool_call_id is None:
         raise InvalidRequest(f"Missing required parameter: '{param}'.", param=param)

@@ -102,7 +102,7 @@ async def test_turns_go_on_from_one_another(store_url: str, stream: bool) -> Non
         return found
 
     async with relayed(store_url) as (client, found):
-        attempts = Attempts(client.gateway.services.responses._place)
+        attempts = Attempts(client.gateway.services.responses._space)
         first = checked(await turn(client, instructions="Be kind.", input="one"))
         assert attempts.count == 1
         assert (text_of(first), first["status"]) == ("You said: one", "completed")
@@ -184,7 +184,7 @@ async def test_a_function_is_called_and_answered(store_url: str, stream: bool) -
 
 async def test_what_is_not_kept_is_not_there(store_url: str) -> None:
     async with relayed(store_url) as (client, _):
-        attempts = Attempts(client.gateway.services.responses._place)
+        attempts = Attempts(client.gateway.services.responses._space)
         response = await created(client, store=False)
         assert (attempts.count, response["store"]) == (0, False)
         await get(client, f"{PATH}/{response['id']}", 404)
@@ -225,7 +225,7 @@ async def test_another_tenants_response_is_not_there(store_url: str) -> None:
 async def test_a_store_that_goes_away(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     async with relayed(store_url) as (client, found):
         first = await created(client)
-        attempts = Attempts(client.gateway.services.responses._place)
+        attempts = Attempts(client.gateway.services.responses._space)
         attempts.away = True
         with caplog.at_level(logging.WARNING):
             # It had begun: its client has the answer, and the log says that it is not kept.

@@ -26,7 +26,7 @@ def _shown(entries: Sequence[TokenEntry]) -> list[dict[str, Any]]:
 
 def renderer(*, queued: bool = False, **fields: Any) -> ResponseRenderer:
     body = read_create(orjson.dumps({"model": "m", "input": "x"} | fields))
-    form = ResponseForm(body, "0" * 24, 5, "m", kept=True)
+    form = ResponseForm(body, "0" * 24, 5, "m", stored=True)
     return ResponseRenderer(form, _shown, queued=queued)
 
 

@@ -403,7 +403,7 @@ def test_whatever_a_body_is_nothing_breaks(fields: dict[str, Any]) -> None:
         return
     # What is taken can be shown, and be the input of another request.
     chat_body(body, shown, [], stream=False)
-    ResponseForm(body, "s", 5, "m", kept=True).write(Outcome("completed"))
+    ResponseForm(body, "s", 5, "m", stored=True).write(Outcome("completed"))
 
 
 class Nothing:

@@ -123,12 +123,12 @@ async def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
         wire.put(b"abc")
         task = asyncio.create_task(read())
         await until(lambda: made)
-        made[0].look(time.monotonic() - 1)
+        made[0].enforce_limits(time.monotonic() - 1)
         await asyncio.sleep(0)
         assert not task.done()
 
         def looked() -> bool:
-            made[0].look(time.monotonic())
+            made[0].enforce_limits(time.monotonic())
             return bool(caught)
 
         await until(looked)
@@ -175,13 +175,13 @@ async def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
         exchange.deadline = now + 10
         failed = []
         for seconds in (9, 11):
-            exchange.look(now + seconds)
+            exchange.enforce_limits(now + seconds)
             failed.append(exchange.handle.failed)
         assert failed == [False, True]
-        exchange.look(now + 12)
+        exchange.enforce_limits(now + 12)
         await asyncio.sleep(0)
         assert not task.done()
-        exchange.look(now + 11 + gateway.api.server.http_exchange.STUCK_SECONDS + 1)
+        exchange.enforce_limits(now + 11 + gateway.api.server.http_exchange.STUCK_SECONDS + 1)
         with pytest.raises(asyncio.CancelledError):
             await task
 

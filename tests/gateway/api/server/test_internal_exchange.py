@@ -21,7 +21,7 @@ async def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
     await asyncio.sleep(0)
     exchange.deadline = 0.0
     exchange.handle.fail(ClientGone("It was cancelled."))
-    exchange.look(time.monotonic())
+    exchange.enforce_limits(time.monotonic())
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.wait_for(serving, 10)
     assert serving.cancelled()

@@ -70,7 +70,7 @@ async def test_a_request_is_answered_and_nobody_is_told_before_it_counts() -> No
     request = bench.sender.request(CALLER, CHAT, b"{}")
     assert (request.record.endpoint, request.record.code) == ("chat", "")
     reply = await request.send()
-    assert (reply.status, reply.body, reply.again, reply.good) == (200, b"{}", False, True)
+    assert (reply.status, reply.body, reply.retryable, reply.good) == (200, b"{}", False, True)
     assert reply.record is request.record
     assert reply.request_id == reply.record.id
     assert (bench.ended, bench.watchdog.active) == ([], set())
@@ -108,7 +108,7 @@ async def test_a_refusal_says_when_another_try_may_help(
     bench = fails_with(error)
     reply = await bench.sender.request(CALLER, CHAT, b"{}").send()
     assert (reply.status, reply.body) == (error.status, OPENAI_ERRORS.body(error))
-    assert (reply.again, reply.retry_after, reply.no_room, reply.good) == (again, wait, no_room, False)
+    assert (reply.retryable, reply.retry_after, reply.no_room, reply.good) == (again, wait, no_room, False)
     assert reply.record.code == (error.code or "")
     assert (bench.ended, bench.watchdog.active) == ([], set())
 
@@ -145,7 +145,7 @@ def test_a_request_that_is_never_made_is_refused_as_a_client_would_be() -> None:
     sender = Bench(echo).sender
     error = Overloaded("full", retry_after=7.0)
     reply = sender.refused(error)
-    assert (reply.status, reply.body, reply.again, reply.retry_after) == (
+    assert (reply.status, reply.body, reply.retryable, reply.retry_after) == (
         error.status,
         OPENAI_ERRORS.body(error),
         True,
@@ -165,7 +165,7 @@ async def test_it_takes_the_path_of_any_request(store_url: str) -> None:
         assert orjson.loads(reply.body)["usage"]["completion_tokens"] == reply.record.completion_tokens == 4
         assert reply.record.tenant == caller.tenant.name
         bad = await sender.request(caller, CHAT, b"{").send()
-        assert (bad.status, bad.again) == (400, False)
+        assert (bad.status, bad.retryable) == (400, False)
         assert client.active == 0
 
 

@@ -89,7 +89,7 @@ async def test_a_body_that_is_no_stream_gets_none() -> None:
 
 async def test_the_watchdog_looks_for_quiet_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.api.server.request_watchdog.ROUND_SECONDS", 0.0)
-    monkeypatch.setattr("gateway.api.server.request_watchdog.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("gateway.api.server.request_watchdog.CHECK_SECONDS", 0.001)
 
     line = Line()
     exchange = line.exchange()

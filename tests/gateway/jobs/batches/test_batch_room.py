@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.jobs.batches.batch_room import FIRST_LIMIT, LEAST_KEPT, Room
+from gateway.jobs.batches.batch_room import FIRST_LIMIT, MIN_RESERVE, Room
 from gateway.scheduling.division import Divider
 from protos.types import Load, Role, Shape
 from routing.contracts.policy import ReplicaView
@@ -109,7 +109,7 @@ def test_something_interactive_that_waits_stops_everything_and_doubles_what_is_k
     world.admission_queue.queue = {}
     assert 95 - world.free(after=0.01) == 50
     world.free(after=60.0)
-    assert 95 - world.free() == 100 * LEAST_KEPT
+    assert 95 - world.free() == 100 * MIN_RESERVE
 
 
 @pytest.mark.usefixtures("eager")

@@ -11,7 +11,7 @@ from gateway.config.batches import Batches
 from gateway.jobs.batches import jobs as jobs_module
 from gateway.jobs.batches.batch_records import BatchRequest, Counted, LineProblem
 from gateway.jobs.batches.jobs import CHECK, FINISH, Claim, JobName, Jobs
-from gateway.jobs.files.content_keys import place
+from gateway.jobs.files.content_keys import tenant_key
 from gateway.jobs.files.file_store import Page
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
@@ -52,7 +52,7 @@ class World:
         await self.store.run(_HSET, [job.key("batch")], [name, value])
 
     async def uses(self) -> bytes:
-        found = await self.store.run(_HGET, [place("acme", "uses")], [FILE])
+        found = await self.store.run(_HGET, [tenant_key("acme", "uses")], [FILE])
         assert isinstance(found, bytes)
         return found
 
@@ -66,7 +66,7 @@ def opened(any_store_url: str) -> Running:
     async def opened() -> AsyncIterator[World]:
         store = Store(any_store_url, timeout=10.0)
         try:
-            await store.run(_HSET, [place("acme", "files")], [FILE, "{}"])
+            await store.run(_HSET, [tenant_key("acme", "files")], [FILE, "{}"])
             yield World(store)
         finally:
             await store.aclose()

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.config.files import Files as FileSettings
 from gateway.jobs.files.content import PIECE_BYTES, Contents
-from gateway.jobs.files.content_keys import place
+from gateway.jobs.files.content_keys import tenant_key
 from gateway.jobs.files.file_records import FileRecord, Purpose, new_file_id
 from gateway.jobs.files.file_store import DAY_SECONDS, UNFINISHED_SECONDS, Files, Page, open_content
 from gateway.jobs.files.local_content import LocalContent, LocalSink
@@ -60,12 +60,12 @@ class World:
         return b"".join([piece async for piece in self.files.pieces(tenant, record)])
 
     async def total(self) -> int:
-        found = await self.store.run(_HGET, [place("acme", "totals")], ["bytes"])
+        found = await self.store.run(_HGET, [tenant_key("acme", "totals")], ["bytes"])
         return int(found) if isinstance(found, bytes) else 0
 
     async def doomed(self) -> dict[str, float]:
         """Content that is to be removed, with when."""
-        found = await self.store.run(_SCORES, [place("acme", "doomed")], [])
+        found = await self.store.run(_SCORES, [tenant_key("acme", "doomed")], [])
         assert isinstance(found, list)
         return {name.decode(): float(score) for name, score in zip(found[::2], found[1::2], strict=True)}
 
@@ -162,7 +162,7 @@ async def test_what_a_killed_worker_leaves_is_swept(store_url: str, tmp_path: Pa
         assert when == pytest.approx(begun + UNFINISHED_SECONDS, abs=0.01)
         await world.files.sweep()
         assert world.content == [new.id], "it may still become a file"
-        await world.store.run(_ZADD, [place("acme", "doomed")], ["1", name])
+        await world.store.run(_ZADD, [tenant_key("acme", "doomed")], ["1", name])
         await world.files.sweep()
         assert (world.content, await world.doomed()) == ([], {})
 
@@ -225,12 +225,12 @@ async def test_a_file_ends_with_its_time_and_while_a_batch_reads_it_only_for_cli
         assert await world.files.page("acme", Page()) == ([], False)
         assert await world.files.find("acme", record.id) == record
         # By the store's clock its end is now, too.
-        await world.store.run(_ZADD, [place("acme", "ends")], ["1", record.id])
-        await world.store.run(_HSET, [place("acme", "uses")], [record.id, "1"])
+        await world.store.run(_ZADD, [tenant_key("acme", "ends")], ["1", record.id])
+        await world.store.run(_HSET, [tenant_key("acme", "uses")], [record.id, "1"])
         await world.files.sweep()
         assert await world.files.find("acme", record.id) == record
         assert await world.read(record) == b"content"
-        await world.store.run(_HSET, [place("acme", "uses")], [record.id, "0"])
+        await world.store.run(_HSET, [tenant_key("acme", "uses")], [record.id, "0"])
         await world.files.sweep()
         assert await world.files.find("acme", record.id) is None
         assert (world.content, await world.total()) == ([], 0)
@@ -241,7 +241,7 @@ async def test_a_file_ends_with_its_time_and_while_a_batch_reads_it_only_for_cli
 async def test_a_file_that_a_batch_reads_is_not_deleted(store_url: str, tmp_path: Path) -> None:
     async def test(world: World) -> None:
         record = await world.make()
-        await world.store.run(_HSET, [place("acme", "uses")], [record.id, "1"])
+        await world.store.run(_HSET, [tenant_key("acme", "uses")], [record.id, "1"])
         with pytest.raises(Conflict):
             await world.files.delete("acme", record.id)
         assert await world.read(record) == b"content"
@@ -281,7 +281,7 @@ async def test_content_that_is_gone_is_the_gateways_fault(store_url: str, tmp_pa
 async def test_a_record_that_cannot_be_read_is_the_stores_fault(store_url: str, tmp_path: Path) -> None:
     async def test(world: World) -> None:
         record = await world.make()
-        await world.store.run(_HSET, [place("acme", "files")], [record.id, "not json"])
+        await world.store.run(_HSET, [tenant_key("acme", "files")], [record.id, "not json"])
         with pytest.raises(StoreUnavailable):
             await world.files.get("acme", record.id)
 

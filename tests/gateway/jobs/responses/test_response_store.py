@@ -12,7 +12,7 @@ from gateway.config.responses import Responses
 from gateway.jobs.responses import response_store as store_module
 from gateway.jobs.responses.conversation_store import Conversation, ConversationStore
 from gateway.jobs.responses.packing import pack, unpack
-from gateway.jobs.responses.response_space import Place
+from gateway.jobs.responses.response_space import ResponseSpace
 from gateway.jobs.responses.response_store import Addition, Followed, NewItem, ResponseStore
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
@@ -54,8 +54,8 @@ class Counting:
 class Both:
     def __init__(self, storage: Counting, bounds: Responses) -> None:
         self.storage = storage
-        place = Place(storage, bounds)
-        self.responses, self.conversations = ResponseStore(place), ConversationStore(place)
+        space = ResponseSpace(storage, bounds)
+        self.responses, self.conversations = ResponseStore(space), ConversationStore(space)
 
     async def put(self, name: str, previous: str = "", given: bytes = b"[]", **more: Any) -> None:
         await self.responses.put("acme", name, "completed", previous, given, b'{"name":"%b"}' % name.encode(), **more)
