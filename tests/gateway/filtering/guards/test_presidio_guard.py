@@ -147,7 +147,7 @@ def test_its_errors_show_nothing_of_the_text(fake: Fake) -> None:
     fake.find = fail
     with pytest.raises(GuardFailed) as caught:
         guarded(PresidioFilter())
-    assert caught.value.problem.startswith("ValueError in test_presidio.py:")
+    assert caught.value.problem.startswith("ValueError in test_presidio_guard.py:")
 
 
 def test_what_is_missing_is_said_at_the_start(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_each_result_counts_once(fates: list[str], groups: list[int]) -> None:
         assert (world.completed, world.done) == (total, WHOLE)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_run, "AGAIN_SECONDS", 0.0)
+        patch.setattr(task_run, "RETRY_SECONDS", 0.0)
         asyncio.run(main())
 
 
