@@ -86,7 +86,7 @@ def test_an_answer_is_judged(store_url: str, stream: bool, window: int) -> None:
     bounded(main)
 
 
-@pytest.mark.parametrize("judged", [True, False])
+@pytest.mark.parametrize("guarded", [True, False])
 def test_thoughts_are_counted_though_the_text_is_held_back(store_url: str, guarded: bool) -> None:
     terms = {"filters": [{"name": "own", "terms": {"terms": ["secret"]}}], "output": [{"filter": "own"}]}
     safety = rules("output", window_characters=16) if guarded else terms
