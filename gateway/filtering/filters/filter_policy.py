@@ -102,16 +102,16 @@ class Policy:
             role: TextRules(rules, self._prefilter_pass(rules), id(rules)) if rules else None
             for role, rules in self.prompt.items()
         }
-        object.__setattr__(self, "looks", rules_by_role)
+        object.__setattr__(self, "rules_by_role", rules_by_role)
         usual = Screening(self.answer, self._prefilter_pass(self.answer), self.fail_open) if self.answer else None
-        object.__setattr__(self, "usual_screening", usual)
+        object.__setattr__(self, "default_screening", usual)
         has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)
         object.__setattr__(self, "_has_canaries", has_canaries)
         beyond = bool(self.sizes or self.floods or self.prompt_guards)
-        object.__setattr__(self, "looks_beyond_texts", beyond)
+        object.__setattr__(self, "has_prompt_rules", beyond)
         alone = not (beyond or has_canaries or self.answer_guards)
-        object.__setattr__(self, "of_texts_alone", alone)
-        object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_guards))
+        object.__setattr__(self, "texts_only", alone)
+        object.__setattr__(self, "reads_prompts", bool(beyond or self.prompt or has_canaries or self.answer_guards))
 
     def screening(self, instructions: Iterable[str]) -> Screening | None:
         """Make the screening of answers to a prompt with these system messages; None: there is none."""

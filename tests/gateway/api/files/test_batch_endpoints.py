@@ -46,7 +46,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "RENEW_SECONDS", 0.02)
     monkeypatch.setattr(task_run, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(job_run, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(task_run, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(task_run, "RETRY_SECONDS", 0.01)
 
 
 Running = Callable[..., AbstractAsyncContextManager[Client]]

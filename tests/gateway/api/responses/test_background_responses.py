@@ -36,7 +36,7 @@ SLOW: dict[str, Any] = {"instant": False, "pace_seconds": 0.01, "output_tokens":
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(background, "WRITE_SECONDS", 0.02)
     monkeypatch.setattr(follow, "POLL_SECONDS", 0.02)
 
 
