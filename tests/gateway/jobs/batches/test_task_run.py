@@ -54,7 +54,7 @@ class World:
 @given(st.lists(st.sampled_from(FATES), max_size=12), st.lists(st.integers(1, 5), min_size=1, max_size=6))
 async def test_each_result_counts_once(fates: list[str], groups: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_run, "AGAIN_SECONDS", 0.0)
+        patch.setattr(task_run, "RETRY_SECONDS", 0.0)
         world = World(list(fates))
         total = sum(groups)
         run = TaskRun(CLAIM, request_lines(total), world, world)  # type: ignore[arg-type]
