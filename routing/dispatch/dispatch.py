@@ -27,9 +27,7 @@ class Failable(Protocol):
     """Something a request waits for: a stream, or its place in the admission queue."""
 
     @property
-    def failed(self) -> bool:
-        ...
-        ...
+    def failed(self) -> bool: ...
 
     def fail(self, error: PenstockError) -> None:
         """End it with an error, which its waiter then raises."""
