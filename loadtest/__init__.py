@@ -1,1 +1,1 @@
-"""Load generation, measurements and their reports."""
+"""Benchmarks: load generation, the fleet simulator, reproductions of papers, and their reports."""

@@ -1,1 +1,1 @@
-"""Replica servers: the far end of a gateway's session, and the engines behind it."""
+"""Replica servers: the replica's side of a gateway's session, and the engines behind it."""

@@ -1,4 +1,4 @@
-"""Pure: the LoRA adapters that a simulated engine has loaded, of which the least recently used goes first."""
+"""Pure: the LoRA adapters that a simulated engine has loaded; the least recently used is evicted first."""
 
 
 class AdapterSlots:
@@ -7,12 +7,12 @@ class AdapterSlots:
     def __init__(self, slots: int, load_seconds: float) -> None:
         self._slots = slots
         self._seconds = load_seconds
-        #: When each is loaded, by its name, the least recently used first.
+        #: Adapter -> when it is loaded; the least recently used first.
         self._ready: dict[str, float] = {}
         self._uses: dict[str, int] = {}
 
     def take(self, name: str, now: float) -> float | None:
-        """Use an adapter until `release`: when it is loaded, by the same clock; None: no slot is free for it."""
+        """Use an adapter until `release`; return when it is loaded, by the clock of `now`; None: no slot is free."""
         ready = self._ready.pop(name, None)
         if ready is None:
             if len(self._ready) >= self._slots and not self._evict():
@@ -23,13 +23,13 @@ class AdapterSlots:
         return ready
 
     def release(self, name: str) -> None:
-        """One use less."""
+        """End one use of an adapter."""
         self._uses[name] -= 1
         if not self._uses[name]:
             del self._uses[name]
 
     def loaded(self, now: float) -> tuple[str, ...]:
-        """Those that are loaded by now, in alphabetical order."""
+        """Return the adapters that are loaded by `now`, in alphabetical order."""
         return tuple(sorted(name for name, ready in self._ready.items() if ready <= now))
 
     def _evict(self) -> bool:

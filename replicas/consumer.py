@@ -1,4 +1,4 @@
-"""The seam between an engine's output and whoever asked for it: a worker's session, or a call of the stock service."""
+"""Protocols for the receivers of an engine's output: a worker's session, or a call of the stock service."""
 
 from typing import Protocol
 
@@ -6,37 +6,37 @@ from protos.types import Finish, Load, TokenLogprobs, Work
 
 
 class Tray(Protocol):
-    """Where output is gathered until it can be sent, by stream: no more than was asked for, however slow the peer."""
+    """Buffers output by stream until it can be sent; bounded by what was requested, however slow the peer."""
 
     def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
-        """New tokens, which the tray may keep and extend; called once per token."""
+        """Add tokens; the tray may keep and extend `token_ids`. Called once per token."""
         ...
 
     def add_start(self, stream_id: int, cached_tokens: int) -> None:
-        """A prompt has been computed."""
+        """Note that a prompt has been computed."""
         ...
 
     def add_finish(self, stream_id: int, finish: Finish) -> None:
-        """A sequence is over."""
+        """Add a sequence's end."""
         ...
 
 
 class Consumer(Protocol):
-    """Whose requests an engine runs. Streams are numbered by the consumer, those of one request without gaps."""
+    """The sender of requests to an engine. It numbers the streams, those of one request without gaps."""
 
     @property
     def outbox(self) -> Tray:
-        """Where the output of its requests goes."""
+        """Buffer for the output of its requests."""
         ...
 
     def closed(self, stream_id: int) -> None:
-        """A sequence takes nothing more."""
+        """Note that a sequence has ended."""
         ...
 
     def forgotten(self, first_stream: int) -> None:
-        """A request is over."""
+        """Note that a request has ended."""
         ...
 
     def report(self, load: Load, work: Work | None) -> None:
-        """There is something to send, or the engine's load is to be told; called at the end of a step."""
+        """Send what is buffered and the engine's load; called at the end of a step."""
         ...

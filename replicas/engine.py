@@ -1,4 +1,4 @@
-"""The seam between a replica server and whatever produces tokens."""
+"""The Engine protocol: between a replica server and an engine that produces tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogpro
 
 @dataclass(slots=True)
 class Delta:
-    """New tokens of one sequence; `logprobs` has one entry per token when they were asked for.
+    """New tokens of one sequence; `logprobs` has one entry per token if they were requested.
 
-    `cached_tokens`, of the prompt, comes with a sequence's first delta and is None on the others.
+    `cached_tokens` (of the prompt) comes with a sequence's first delta and is None in later ones.
     """
 
     handle: int
@@ -23,12 +23,12 @@ class Delta:
 
 @dataclass(slots=True)
 class EngineStep:
-    """Everything one engine step produced, for all sequences that ran in it.
+    """The output of one engine step over all sequences that ran in it.
 
     A finish is (handle, index, Finish) and follows the sequence's last delta, in the same step or a later one.
-    `started` are (handle, prompt tokens found in the KV cache) of requests that gather tokens and whose prompt has
-    been computed in this step; those with a delta in it need not be named. `work` is what was computed and how long
-    it took, where the engine says so. `adapters` are the LoRA adapters that are loaded, where that has changed.
+    `started` are (handle, prompt tokens found in the KV cache) of requests that batch tokens into deltas and whose
+    prompt was computed in this step; those with a delta in it may be left out. `work` is what was computed and how long
+    it took, if the engine reports it. `adapters` are the loaded LoRA adapters, if that has changed.
     """
 
     deltas: list[Delta]
@@ -41,7 +41,7 @@ class EngineStep:
 
 
 class Engine(Protocol):
-    """Continuous batching over sequences; one event loop calls every method.
+    """An engine with continuous batching; one event loop calls every method.
 
     Every submitted (handle, index) gets exactly one finish, also when it is cancelled or refused.
     """
@@ -49,7 +49,7 @@ class Engine(Protocol):
     info: ReplicaInfo
 
     def submit(self, handle: int, request: Submit) -> None:
-        """Queue a request under the caller's handle; a refusal is a finish with a failure, never an exception."""
+        """Queue a request under the caller's handle; a refusal is a failed finish, never an exception."""
         ...
 
     def cancel(self, handle: int) -> None:
@@ -63,12 +63,12 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Launched(Protocol):
-    """An engine that has something to load before it serves, and to give back after."""
+    """An engine that must load before it serves and release resources after."""
 
     async def start(self) -> None:
-        """Load, and be able to answer; `info` is whole after it. What it raises ends the process."""
+        """Load until it can answer; then `info` is complete. An exception ends the process."""
         ...
 
     async def stop(self) -> None:
-        """Give back what `start` took; nothing runs any more. Once is enough, also when `start` has failed."""
+        """Release what `start` took, after all requests have ended; called once, also when `start` has failed."""
         ...

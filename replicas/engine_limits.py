@@ -1,4 +1,4 @@
-"""What one engine may hold and compute at a time, and how it admits requests."""
+"""Limits of one engine: what it may hold and compute at a time, and how it admits requests."""
 
 import enum
 from dataclasses import dataclass
@@ -29,5 +29,5 @@ class Limits:
 
     @property
     def kv_tokens(self) -> int:
-        """Tokens that the whole cache holds: no sequence can be longer."""
+        """Token capacity of the cache: no sequence can be longer."""
         return self.kv_blocks * self.tokens_per_block

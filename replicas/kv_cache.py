@@ -1,8 +1,8 @@
-"""The paged KV cache of one replica as pure bookkeeping: blocks, prefix reuse, eviction and events.
+"""The paged KV cache of one replica, as pure bookkeeping: blocks, prefix reuse, eviction and events.
 
-Follows TensorRT-LLM's block manager: full blocks become reusable under a chained hash, stay while a sequence holds
-them, and are evicted least recently used first once none does. Nothing here knows time or tokens' meaning, and the
-cost of a token is constant: hashing happens once for each full block.
+It follows TensorRT-LLM's block manager: full blocks become reusable under a chained hash, stay while a sequence holds
+them, and are evicted least recently used first once none does. It has no clock and no text, and the cost of a token is
+constant: hashing happens once per full block.
 """
 
 import struct
@@ -40,7 +40,7 @@ def extend_chain(chain: list[int], ids: Sequence[int], tokens_per_block: int, sa
 
 @dataclass(slots=True)
 class BlockTable:
-    """The blocks that one sequence holds: a reusable prefix by hash, then blocks that only it uses."""
+    """The blocks of one sequence: a reusable prefix by hash, then blocks that only it uses."""
 
     shared: list[int] = field(default_factory=list)
     private: int = 0
@@ -50,7 +50,7 @@ class BlockTable:
 
 
 class KvCache:
-    """Counts and names blocks. A sequence that holds a block holds its whole prefix, hence parents outlive children."""
+    """A pool of blocks. A sequence that holds a block holds its whole prefix, hence parents outlive children."""
 
     def __init__(self, blocks_total: int, tokens_per_block: int = TOKENS_PER_BLOCK) -> None:
         if blocks_total < 1 or tokens_per_block < 1:
@@ -66,25 +66,25 @@ class KvCache:
 
     @property
     def available(self) -> int:
-        """Blocks that a sequence could get now: never used, freed, or idle and so open to eviction."""
+        """Number of blocks that a sequence could get now: never used, freed, or idle and so evictable."""
         return self._free + len(self._idle)
 
     @property
     def used(self) -> int:
-        """Blocks that sequences hold; idle reusable ones do not count, as in the engine's own statistics."""
+        """Number of blocks that sequences hold; idle reusable ones do not count, as in the engine's own statistics."""
         return self.blocks_total - self.available
 
     @property
     def reusable(self) -> frozenset[int]:
-        """Hashes of all blocks a new request could reuse."""
+        """Hashes of all blocks that a new request could reuse."""
         return frozenset(self._references)
 
     def blocks_for(self, tokens: int) -> int:
-        """Blocks that hold this many tokens."""
+        """Return the number of blocks for this many tokens."""
         return -(-tokens // self.tokens_per_block)
 
     def match(self, chain: Sequence[int], limit: int) -> tuple[int, int]:
-        """How many leading blocks of `chain`, at most `limit`, are reusable, and how many of those are idle."""
+        """Return how many leading blocks of `chain`, at most `limit`, are reusable, and how many of those are idle."""
         references = self._references
         matched = idle = 0
         for block in chain[:limit]:
@@ -96,13 +96,13 @@ class KvCache:
         return matched, idle
 
     def open(self, prefix: Sequence[int]) -> BlockTable:
-        """A table that holds these reusable blocks, which `match` has just found."""
+        """Make a table that holds these reusable blocks, which `match` has just found."""
         for block in prefix:
             self._hold(block)
         return BlockTable(shared=list(prefix))
 
     def grow(self, table: BlockTable, blocks: int) -> bool:
-        """Give the table this many blocks more, evicting idle ones as needed; False changes nothing."""
+        """Add blocks to the table, evicting idle ones as needed; False: there are not enough, and nothing changes."""
         if blocks > self.available:
             return False
         self._evict(blocks - self._free)
@@ -113,8 +113,8 @@ class KvCache:
     def store(self, table: BlockTable, chain: Sequence[int], ids: Sequence[int], salt: str = "") -> None:
         """Make the table's blocks reusable as far as `chain` reaches; `ids` are the tokens from the root on.
 
-        `salt` is the one that the chain begins with. A block that someone else stored meanwhile replaces the table's
-        own copy, which is freed.
+        `salt` is the chain's. A block that another sequence stored meanwhile replaces the table's own copy, which is
+        freed.
         """
         start = len(table.shared)
         stored: list[tuple[int, tuple[int, ...]]] = []
@@ -135,7 +135,7 @@ class KvCache:
             self._note(KvStored(parent, tuple(stored), salt if parent is None else ""))
 
     def release(self, table: BlockTable) -> None:
-        """Give all blocks back. The tail goes first, so that eviction takes children before their parents."""
+        """Release all blocks, the tail first, so that eviction takes children before their parents."""
         references, idle = self._references, self._idle
         for block in reversed(table.shared):
             left = references[block] - 1
@@ -147,7 +147,7 @@ class KvCache:
         table.private = 0
 
     def drain_events(self) -> list[KvEvent]:
-        """The events since the last call, in order."""
+        """Return the events since the last call, in order."""
         events, self._events = self._events, []
         return events
 

@@ -1,8 +1,8 @@
-"""What a replica's KV cache could reuse, kept from its engine's events and told to the workers that asked.
+"""Follows a replica's reusable KV blocks by its engine's events and sends updates to subscribed workers.
 
-Engines name blocks in ways of their own; here they get the names that a gateway can work out from a prompt
-(protos/prefix_hash.py). TensorRT-LLM cannot be asked what its cache holds, so after a loss of events all that was known
-is void, and blocks are known again as they are stored anew.
+Engines have block hashes of their own; here they get those that a gateway can compute from a prompt
+(protos/prefix_hash.py). TensorRT-LLM cannot be asked what its cache holds, so a loss of events clears all that was
+known, and blocks become known again as they are stored anew.
 """
 
 import logging
@@ -14,23 +14,23 @@ from protos.types import KvCreated, KvEvent, KvStored, KvUpdate
 
 log = logging.getLogger(__name__)
 
-#: Hashes of one update: 32 kB on the wire, and about a millisecond of a worker's time.
+#: Most hashes of one update: 32 kB on the wire, and about a millisecond of a worker's time.
 MAX_UPDATE_HASHES = 4096
-#: Changes gathered for a worker that does not read; beyond them it gets all anew once it does.
+#: Most changes buffered for a worker that does not read; beyond, it gets a new snapshot once it does.
 MAX_PENDING_HASHES = 65536
 
 
 class KvLedger:
-    """The reusable blocks of one engine by prefix hash, and who is told of them.
+    """The reusable blocks of one engine by prefix hash, and the feeds that follow them.
 
-    Two blocks of the engine may have one prefix hash, which goes with the last of them. There are never more blocks
-    than the engine says its cache has.
+    Two blocks of the engine may have one prefix hash, which is removed with the last of them. There are never more
+    blocks than the engine's stated capacity.
     """
 
     def __init__(self, block_tokens: int, blocks_total: int) -> None:
-        #: Whether the engine sends events at all; without, nothing is known and nothing is said.
+        #: Whether the engine has sent events; without, nothing is known and nothing is sent.
         self.heard = False
-        #: How many of the engine's blocks have a prefix hash; never 0.
+        #: Prefix hash -> number of the engine's blocks that have it; never 0.
         self.held: dict[int, int] = {}
         self._block_tokens = block_tokens
         self._most = blocks_total
@@ -39,17 +39,17 @@ class KvLedger:
         self._feeds: set[KvFeed] = set()
 
     def subscribe(self) -> "KvFeed":
-        """A feed of everything that is held now and of what changes, until `unsubscribe`."""
+        """Return a feed of all blocks held now and of later changes, until `unsubscribe`."""
         feed = KvFeed(self)
         self._feeds.add(feed)
         return feed
 
     def unsubscribe(self, feed: "KvFeed") -> None:
-        """Tell that feed no more."""
+        """Stop a feed."""
         self._feeds.discard(feed)
 
     def take(self, events: Iterable[KvEvent]) -> None:
-        """Follow the engine's events, in their order."""
+        """Apply the engine's events in order."""
         touched: set[int] = set()
         for event in events:
             if self.heard and event.event_id != self._next_event_id:
@@ -74,7 +74,7 @@ class KvLedger:
         names, held = self._names, self.held
         parent = root_of(data.salt) if data.parent_hash is None else names.get(data.parent_hash)
         if parent is None:
-            return  # a block under one that is not known has no prefix hash
+            return  # the parent is unknown, so the prefix hash is too
         size = self._block_tokens
         full = list(takewhile(lambda block: len(block[1]) == size, data.blocks))
         chain = prefix_hashes([token for _, ids in full for token in ids], size, parent)
@@ -106,25 +106,24 @@ class KvLedger:
 
 
 class KvFeed:
-    """What one worker is still to be told: first all that is held, in parts, then what changes.
+    """Pending updates for one worker: first a snapshot in parts, then changes.
 
-    It notes only which hashes changed, and looks at the ledger when it speaks: so the net effect is told, however
-    often something changed, and telling it twice does no harm.
+    It notes only which hashes changed, and reads the ledger when an update is made: so an update has the net effect,
+    however often a block changed, and a repeated update does no harm.
     """
 
     def __init__(self, ledger: KvLedger) -> None:
         self._ledger = ledger
         self._restart = True
-        self._snapshot: list[int] = []  # still to be told, the next ones last
+        self._snapshot: list[int] = []  # still to be sent, the next ones last
         self._touched: set[int] = set()
         self._update_id = 0
 
     def __bool__(self) -> bool:
-        """Whether there is something to tell."""
         return self._ledger.heard and (self._restart or bool(self._snapshot) or bool(self._touched))
 
     def touch(self, hashes: set[int]) -> None:
-        """Note that these have come or gone."""
+        """Note that these hashes were stored or removed."""
         if self._restart:
             return
         self._touched |= hashes
@@ -132,13 +131,13 @@ class KvFeed:
             self.restart()
 
     def restart(self) -> None:
-        """Void what was told, and tell all anew."""
+        """Start over with a new snapshot."""
         self._restart = True
         self._snapshot = []
         self._touched = set()
 
     def take(self) -> KvUpdate | None:
-        """The next update, of MAX_UPDATE_HASHES at most; None: there is nothing to tell."""
+        """Return the next update, of at most MAX_UPDATE_HASHES; None: nothing is pending."""
         if not self:
             return None
         held, reset = self._ledger.held, self._restart

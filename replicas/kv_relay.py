@@ -1,8 +1,8 @@
-"""An engine's KV cache events for subscribers of the stock service: numbered batches, a bounded history, snapshots.
+"""Relays an engine's KV cache events to subscribers of the stock service: numbered batches, history, snapshots.
 
-A subscriber reads from the history where it left off, so that one that does not read costs nothing; where the history
-no longer reaches back so far, it gets a snapshot of what can be reused, and goes on from there. Nothing but the number
-of the batches is kept until somebody subscribes.
+A subscriber reads the bounded history from its position on, so that one that does not read costs nothing; where the
+history no longer reaches back that far, it gets a snapshot of the reusable blocks and continues from there. Until the
+first subscription only the number of batches is kept.
 """
 
 import asyncio
@@ -14,28 +14,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from protos.stock_kv_codec import LiveBlock, encode_batch, encode_snapshot
 from protos.types import KvCreated, KvEvent, KvStored
 
-#: Of encoded batches; about half a minute of a busy engine's.
+#: Bytes of encoded batches that are kept; about half a minute of a busy engine.
 HISTORY_BYTES = 4 * 1024 * 1024
 #: Blocks in one message of a snapshot: about 300 kB.
 SNAPSHOT_BLOCKS = 2048
 
 
 class KvRelay:
-    """What one engine's subscribers can be told. There are never more blocks than the engine says its cache has."""
+    """One engine's batches of events. It never keeps more blocks than the engine's stated capacity."""
 
     def __init__(self, blocks_total: int) -> None:
         #: Number of the last batch.
         self.sequence = 0
         self._most = blocks_total
         self._next_event_id: int | None = None
-        self._unknown: int | None = None  # batches before the record began; None: it has not
+        self._unknown: int | None = None  # batches before the recording began; None: it has not begun
         self._live: dict[int, LiveBlock] = {}
         self._history: deque[bytes] = deque()  # the last batches
         self._bytes = 0
         self._subscriptions: set[KvSubscription] = set()
 
     def subscribe(self, start: int) -> "KvSubscription":
-        """Batches from number `start` on, if they are still known; else, and of 0, the state as it is first."""
+        """Subscribe to batches from number `start` on; if they are gone, or for 0, a snapshot comes first."""
         if self._unknown is None:
             self._unknown = self.sequence
         subscription = KvSubscription(self, start)
@@ -43,15 +43,15 @@ class KvRelay:
         return subscription
 
     def unsubscribe(self, subscription: "KvSubscription") -> None:
-        """That one reads no more."""
+        """End a subscription."""
         self._subscriptions.discard(subscription)
 
     def take(self, events: Sequence[KvEvent]) -> None:
-        """Follow the events of an engine step, in their order."""
+        """Apply the events of an engine step in order."""
         known, cleared = 0, False
         for position, event in enumerate(events):
             if self._next_event_id not in (None, event.event_id):
-                known, cleared = position, True  # what was before a gap is void
+                known, cleared = position, True  # a gap clears what was before it
             self._next_event_id = event.event_id + 1
             if isinstance(event.data, KvCreated):
                 self._most = max(self._most, sum(event.data.blocks_per_cache_level))
@@ -86,21 +86,21 @@ class KvRelay:
                 live.pop(block_hash, None)
 
     def since(self, sequence: int) -> list[bytes] | None:
-        """The batches from that number on; None: they are not known any more, or never were."""
+        """Return the batches from `sequence` on; None: they are no longer kept or never were."""
         missed = self.sequence + 1 - sequence
         if not 0 <= missed <= len(self._history):
             return None
         return [self._history[i] for i in range(len(self._history) - missed, len(self._history))]
 
     def snapshot(self) -> Iterable[bytes]:
-        """All that can be reused, as messages whose numbers end with the last batch's; none before the first batch.
+        """Yield all reusable blocks as messages whose numbers end with the last batch's; none before the first batch.
 
-        Each is made when it is taken, as all of a large cache would hold up the engine's tokens for a while.
+        Each message is made when it is taken, since all of a large cache would delay the engine's tokens.
         """
         if not self.sequence:
             return ()
         blocks, now = list(self._ordered()), time.time()
-        # The messages take numbers of batches that have been, so there cannot be more of them than of those.
+        # The messages reuse numbers of past batches, so there cannot be more of them than of those.
         count = min(self.sequence, max(1, -(-len(blocks) // SNAPSHOT_BLOCKS)))
         size = max(1, -(-len(blocks) // count))
         first, unknown = self.sequence - count + 1, self._unknown or 0
@@ -114,7 +114,7 @@ class KvRelay:
         return map(message, range(count))
 
     def _ordered(self) -> Iterator[LiveBlock]:
-        """Every live block after the one before it, if that is live."""
+        """Yield every live block after its parent, if that is live."""
         live, told = self._live, set[int]()
         for block in live.values():
             chain: list[LiveBlock] = []
@@ -127,7 +127,7 @@ class KvRelay:
 
 
 class KvSubscription:
-    """One subscriber's place in a relay's batches."""
+    """One subscriber's position in a relay's batches."""
 
     def __init__(self, relay: KvRelay, start: int) -> None:
         self._relay = relay
@@ -135,11 +135,11 @@ class KvSubscription:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """There may be something to read."""
+        """Wake the reader: there may be new batches."""
         self._wake.set()
 
     async def read(self) -> Iterable[bytes]:
-        """The messages that come next; waits for at least one."""
+        """Return the next messages; wait for at least one."""
         relay = self._relay
         while True:
             messages: Iterable[bytes] | None = relay.since(self._next) if self._next else None

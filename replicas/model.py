@@ -1,10 +1,10 @@
 """The replica as a pure step function: continuous batching with chunked prefill over a paged KV cache.
 
-`begin(now)` admits what fits and says how long the step takes, `end(now)` says what it produced; no clock, no
-randomness, no I/O, so that the serving simulation and the fleet simulator run the same code. Every decoding sequence
-gains one token a step. That is counted, not carried out: a sequence is touched only when it starts, needs a block
-or ends, hence the cost of a step does not grow with the number of running sequences. For the same reason `forward`
-can do many steps at once as long as nothing but decoding goes on.
+`begin(now)` admits what fits and returns the step's duration, `end(now)` returns what it produced; no clock, no
+randomness, no I/O, so that the simulated engine and the fleet simulator run the same code. Every decoding sequence
+gains one token a step. That is counted, not carried out: a sequence is touched only when it starts, needs a block or
+ends, hence the cost of a step does not grow with the number of running sequences. For the same reason `forward` can do
+many steps at once while only decoding goes on.
 """
 
 import enum
@@ -21,7 +21,7 @@ from replicas.timing import Batch, StepTimer
 
 
 class Phase(enum.Enum):
-    """Where a sequence is in its life."""
+    """The phases of a sequence."""
 
     WAITING = enum.auto()
     TRANSFER = enum.auto()
@@ -32,11 +32,11 @@ class Phase(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One sequence of a request: what the caller asks for, then the model's own record of it.
+    """One sequence of a request: the caller's parameters, then the model's own state.
 
-    `steps` counts sampling steps to the end, with the one that samples an end-of-sequence token; `limit` is the
-    most tokens it may ask for, which GUARANTEED_NO_EVICT reserves. A caller that knows no `ids` may give the hashes of
-    the prompt's full blocks instead, as `chain`; without either it takes no part in prefix reuse.
+    `steps` counts sampling steps to the end, including the one that samples an end-of-sequence token; `limit` is its
+    most tokens, which GUARANTEED_NO_EVICT reserves. Instead of `ids` a caller may give the hashes of the prompt's full
+    blocks as `chain`; without either there is no prefix reuse.
     """
 
     prompt: int
@@ -48,35 +48,35 @@ class Sequence:
     chain: Iterable[int] = ()
 
     phase: Phase = field(default=Phase.WAITING, init=False)
-    produced: int = field(default=0, init=False)  # tokens sampled so far; while decoding, ask `produced_at`
+    produced: int = field(default=0, init=False)  # tokens sampled so far; while decoding, use `produced_at`
     cached: int | None = field(default=None, init=False)  # prompt tokens found in the cache when first admitted
     arrived: float = field(default=0.0, init=False)
     admitted: float | None = field(default=None, init=False)
     first_token: float | None = field(default=None, init=False)
     ended: float = field(default=0.0, init=False)
-    base: int = field(default=0, init=False)  # while decoding: the decode clock at which it had produced nothing
+    base: int = field(default=0, init=False)  # while decoding: the decode clock at which `produced` was 0
 
     _chain: list[int] = field(default_factory=list, init=False)
     _table: BlockTable = field(default_factory=BlockTable, init=False)
     _reserved: int = field(default=0, init=False)
     _computed: int = field(default=0, init=False)  # tokens whose KV is there, while in prefill
     _target: int = field(default=0, init=False)  # tokens to compute before the next one can be sampled
-    _due: int = field(default=0, init=False)  # of these, the first ones that the backlog does not count
-    _wanted: int = field(default=0, init=False)  # blocks, while it waits
+    _due: int = field(default=0, init=False)  # leading tokens of these that the backlog does not count
+    _wanted: int = field(default=0, init=False)  # blocks that it needs, while it waits
     _grow_at: int = field(default=0, init=False)
     _end_at: int = field(default=0, init=False)
     _ready: float = field(default=0.0, init=False)
 
     def produced_at(self, clock: int) -> int:
-        """Tokens sampled by the given decode clock."""
+        """Return the tokens sampled by the given decode clock."""
         return clock - self.base if self.phase is Phase.DECODE else self.produced
 
     def content(self, count: int) -> list[int]:
-        """The first `count` tokens it produced, for the prefix cache; none when the caller does not name tokens."""
+        """Return its first `count` tokens, for the prefix cache; none when the caller does not know tokens."""
         return []
 
     def further_blocks(self, count: int) -> list[int]:
-        """Hashes of the next `count` blocks after those of `chain`, for the prefix cache; none to leave them out."""
+        """Return hashes of the next `count` blocks after `chain`, for the prefix cache; none to leave them out."""
         return []
 
 
@@ -95,26 +95,26 @@ class ReplicaModel(Generic[S]):
         self._timer = timer
         self._guaranteed = limits.policy is CapacityPolicy.GUARANTEED_NO_EVICT
         self._waiting: deque[S] = deque()
-        self._siblings: dict[int, list[S]] = {}  # by a request's first sequence: the rest, until its prompt is there
-        self._held = 0  # how many those are
+        self._siblings: dict[int, list[S]] = {}  # a request's first sequence -> the rest, until its prompt is computed
+        self._held = 0  # number of these
         self._running: dict[int, S] = {}  # in order of admission
         self._prefilling: dict[int, S] = {}
         self._transferring: dict[int, S] = {}
         self._chunks: list[tuple[S, int]] = []
-        self._grow: Schedule[S] = Schedule()  # who needs a block in the step that starts at a decode clock
-        self._end: Schedule[S] = Schedule()  # who ends with the step that reaches it
+        self._grow: Schedule[S] = Schedule()  # sequences that need a block in the step that starts at a decode clock
+        self._end: Schedule[S] = Schedule()  # sequences that end with the step that reaches a decode clock
         self._ended: list[S] = []
-        self._steady = False  # only decoding goes on, until something ends, comes or goes
-        self._backlog_tokens = 0  # still to be computed before the sequences that wait or prefill can sample
-        self._backlog_pairs = 0  # of a query and a key, in their attention
+        self._steady = False  # only decoding goes on, until a sequence ends, arrives or is cancelled
+        self._backlog_tokens = 0  # tokens to compute before the waiting and prefilling sequences can sample
+        self._backlog_pairs = 0  # (query, key) pairs in their attention
         self._reserved = 0
-        self._wanted = 0  # blocks that all waiting sequences need to be admitted, if none are shared
+        self._wanted = 0  # blocks that all waiting sequences need for admission, if none are shared
         self._context = 0  # tokens of decoding sequences
         self._still = 0  # tokens of all other unfinished sequences
 
     @property
     def load(self) -> Load:
-        """What the replica holds now."""
+        """Return the replica's current load."""
         return Load(
             running=len(self._running),
             waiting=len(self._waiting) + self._held,
@@ -191,9 +191,9 @@ class ReplicaModel(Generic[S]):
         return seconds
 
     def forward(self, now: float, until: float) -> tuple[int, float]:
-        """Do steps at once that end by `until`, as `begin` and `end` would: how many, and when the last one ended.
+        """Do the steps that end by `until`, as `begin` and `end` would; return their number and the last one's end.
 
-        To be called instead of `begin`; does none where something may start or end with the next step.
+        Call it instead of `begin`; it does none where a sequence may start or end with the next step.
         """
         if not self._steady:
             return 0, now
@@ -213,7 +213,7 @@ class ReplicaModel(Generic[S]):
         return steps, now + seconds
 
     def end(self, now: float) -> list[S]:
-        """Complete the step that `begin` planned; the sequences that ended in it, already out of `decoding`.
+        """Complete the step that `begin` planned; return the sequences that ended in it, already out of `decoding`.
 
         Sequences cancelled in between produce nothing.
         """
@@ -244,7 +244,7 @@ class ReplicaModel(Generic[S]):
         self._start_decode(sequence, now)
 
     def _free_siblings(self, leader: S) -> None:
-        """Let the rest of the request in, next in line, now that the prompt's blocks are there to share."""
+        """Queue the request's other sequences next, now that the prompt's blocks can be shared."""
         siblings = self._siblings.pop(id(leader), [])
         self._held -= len(siblings)
         for sequence in siblings:
@@ -252,7 +252,7 @@ class ReplicaModel(Generic[S]):
         self._waiting.extendleft(reversed(siblings))
 
     def _start_decode(self, sequence: S, now: float) -> None:
-        """Enter the decode batch with `produced` tokens, the last of them without KV yet; or end at once."""
+        """Enter the decode batch with `produced` tokens, the last one without KV yet; or end at once."""
         if sequence.produced >= sequence.steps:
             self._finish(sequence, now)
             self._ended.append(sequence)
@@ -268,21 +268,21 @@ class ReplicaModel(Generic[S]):
         self.decoding[id(sequence)] = sequence
 
     def _schedule_growth(self, sequence: S) -> None:
-        """The step that starts at clock c writes token prompt + c - base; note when that passes the last block."""
+        """Schedule the next block: the step that starts at clock c writes token prompt + c - base."""
         capacity = len(sequence._table) * self.limits.tokens_per_block
         sequence._grow_at = sequence.base + capacity + 1 - sequence.prompt
         if sequence._grow_at < sequence._end_at:
             self._grow.add(sequence._grow_at, sequence)
 
     def _grow_decoding(self) -> None:
-        """Give each sequence that crosses a block border now its next block, pausing the newest if none is left."""
+        """Give each sequence that crosses a block boundary its next block, pausing the newest if none is left."""
         for sequence in self._grow.take(self.clock):
             while sequence.phase is Phase.DECODE and sequence._grow_at == self.clock:
                 if not self._grow_one(sequence):
                     self._pause(next(reversed(self._running.values())))
 
     def _grow_through(self, steps: int) -> int:
-        """Give out the blocks of the next steps, up to the first for which there are not enough: how many steps."""
+        """Allocate the blocks of the next steps until there are not enough; return the number of steps."""
         clock, end = self.clock, self.clock + steps
         while (clock := self._grow.next_from(clock)) < end:
             if self._grow.count(clock) > self.cache.available:
@@ -301,9 +301,9 @@ class ReplicaModel(Generic[S]):
         return True
 
     def _pause(self, sequence: S) -> None:
-        """Take a sequence's blocks; it waits first in line and recomputes its tokens when it is admitted again."""
+        """Take a sequence's blocks; it waits first in the queue and recomputes its tokens once admitted again."""
         self._retire(sequence)
-        self._expect(sequence, sequence._target)  # what was left of its prefill is no longer to be done
+        self._expect(sequence, sequence._target)  # drop the rest of its prefill from the backlog
         sequence.phase = Phase.WAITING
         self._still += sequence.prompt + sequence.produced
         sequence._target = sequence._due = sequence.prompt + sequence.produced
@@ -331,9 +331,9 @@ class ReplicaModel(Generic[S]):
                 self._prefilling[id(sequence)] = sequence
 
     def _take_blocks(self, sequence: S) -> bool:
-        """Blocks for the tokens to compute, with those that the cache already holds, if the policy admits it."""
+        """Allocate blocks for its tokens, cached ones included, if the policy admits it."""
         cache, size = self.cache, self.limits.tokens_per_block
-        # At least one token is computed, since the next is sampled from its logits.
+        # At least one token is computed, since the next one is sampled from its logits.
         matched, idle = cache.match(sequence._chain, (sequence._target - 1) // size)
         most = sequence.prompt + sequence.limit
         now, later = cache.blocks_for(sequence._target), cache.blocks_for(most)
@@ -353,7 +353,7 @@ class ReplicaModel(Generic[S]):
         return True
 
     def _expect_prefill(self, sequence: S, after_leader: bool = False) -> None:
-        """Count what a waiting sequence will have to compute if the cache stays as it is."""
+        """Add to the backlog what a waiting sequence must compute if the cache stays as it is."""
         if sequence.transferred and not sequence.admitted:
             return
         size = self.limits.tokens_per_block
@@ -363,13 +363,13 @@ class ReplicaModel(Generic[S]):
         self._expect(sequence, matched * size)
 
     def _expect(self, sequence: S, start: int) -> None:
-        """Let the backlog count the sequence's tokens to compute from `start` on."""
+        """Set the sequence's part of the backlog to its tokens from `start` on."""
         before, sequence._due = sequence._due, start
         self._backlog_tokens += before - start
         self._backlog_pairs += (before * (before + 1) - start * (start + 1)) // 2
 
     def _want(self, sequence: S) -> None:
-        """Note the blocks that a waiting sequence must find to be admitted."""
+        """Count the blocks that a waiting sequence needs for admission."""
         most = sequence.prompt + sequence.limit
         tokens = most if self._guaranteed else min(most, sequence._target + 1)
         sequence._wanted = self.cache.blocks_for(tokens)
@@ -380,7 +380,7 @@ class ReplicaModel(Generic[S]):
         sequence._wanted = 0
 
     def _plan_prefill(self) -> Batch:
-        """Share what decoding leaves of the step's token budget among prompts, oldest first, in chunks."""
+        """Distribute what decoding leaves of the step's token budget to prompts, oldest first, in chunks."""
         batch = Batch()
         budget = self.limits.max_num_tokens - len(self.decoding)
         for sequence in self._prefilling.values():
@@ -406,7 +406,7 @@ class ReplicaModel(Generic[S]):
         sequence.ended = now
 
     def _retire(self, sequence: S) -> None:
-        """Take a running sequence out of all queues and counts; its full blocks stay reusable."""
+        """Remove a running sequence from all queues and counts; its full blocks stay reusable."""
         key = id(sequence)
         tokens = sequence.prompt + sequence.produced_at(self.clock)
         if sequence.phase is Phase.DECODE:

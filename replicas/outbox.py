@@ -1,19 +1,19 @@
-"""What a session has still to send: deltas merge per stream while the wire is busy, so that it stays bounded."""
+"""The outbox of a session: deltas merge per stream while the wire is busy, so that it stays bounded."""
 
 from protos.codec import Step
 from protos.types import Finish, Load, TokenLogprobs, Work
 from replicas.kv_events import KvFeed
 
-#: Tokens of one stream in a step when each carries logprobs, which are a hundred times their size: what a worker may
-#: leave unacknowledged is counted in steps and must not be megabytes.
+#: Most tokens of one stream in a step with logprobs, which are a hundred times their size: the acknowledgement window
+#: is counted in steps and must not amount to megabytes.
 MAX_LOGPROB_RUN = 32
 
 
 class Outbox:
-    """Gathers engine output between two writes; at most one entry a stream, whatever the number of steps."""
+    """Merges engine output between two writes: at most one entry per stream, whatever the number of steps."""
 
     def __init__(self, kv: KvFeed | None = None) -> None:
-        """`kv` has what the session is told of the KV cache, if anything."""
+        """`kv` has the KV updates for the session, if it subscribed to them."""
         self._tokens: dict[int, list[int]] = {}
         self._logprobs: dict[int, list[TokenLogprobs]] = {}
         self._finishes: list[tuple[int, Finish]] = []
@@ -21,18 +21,18 @@ class Outbox:
         self._seq = 0
         self.kv = kv
         self.load: Load | None = None
-        #: Of the last engine step, if it has not been told yet; goes with the load.
+        #: Work of the last engine step, until it is sent together with the load.
         self.work: Work | None = None
-        #: LoRA adapters that are loaded, if that has still to be told; goes with whatever is sent next.
+        #: Loaded LoRA adapters, until they are sent with the next message.
         self.adapters: tuple[str, ...] | None = None
-        #: Sequences submitted on the session that `load` knows of.
+        #: Sequences submitted on the session that `load` includes.
         self.submits_seen = 0
 
     def __bool__(self) -> bool:
         return bool(self._tokens or self._finishes or self.kv or self.load is not None)
 
     def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
-        """Append to what the stream has still to send. The outbox keeps `token_ids` and may extend it."""
+        """Append tokens to a stream. The outbox keeps `token_ids` and may extend it."""
         pending = self._tokens.get(stream_id)
         if pending is None:
             self._tokens[stream_id] = token_ids
@@ -42,15 +42,15 @@ class Outbox:
             self._logprobs.setdefault(stream_id, []).extend(logprobs)
 
     def add_start(self, stream_id: int, cached_tokens: int) -> None:
-        """The stream's prompt has been computed, and so much of it was in the KV cache; no reason to send by itself."""
+        """Note that a stream's prompt has been computed, `cached_tokens` of it cached; sent with the next message."""
         self._starts.append((stream_id, cached_tokens))
 
     def add_finish(self, stream_id: int, finish: Finish) -> None:
-        """The stream's end, sent together with its last tokens."""
+        """Add the stream's end, sent together with its last tokens."""
         self._finishes.append((stream_id, finish))
 
     def take(self, time_us: int) -> Step:
-        """Everything gathered so far, as the session's next step."""
+        """Return all buffered output as the session's next step."""
         self._seq += 1
         rest = self._cut_logprobs() if self._logprobs else {}
         stream_ids = list(self._tokens)
@@ -87,7 +87,7 @@ class Outbox:
         return step
 
     def _cut_logprobs(self) -> dict[int, tuple[list[int], list[TokenLogprobs]]]:
-        """Leaves MAX_LOGPROB_RUN tokens to each stream with logprobs, and gives what is beyond, for a later step."""
+        """Cut each stream with logprobs to MAX_LOGPROB_RUN tokens; return the rest, for a later step."""
         rest = {}
         for stream_id, entries in self._logprobs.items():
             if len(entries) > MAX_LOGPROB_RUN:

@@ -1,11 +1,11 @@
-"""What the step-time model must know of a language model and of a GPU: sizes from their public descriptions."""
+"""Profiles of language models and GPUs for the step-time model, from their public descriptions."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One accelerator. Rates are the maker's peaks; the timing model's coefficients say how much of them is reached."""
+    """One accelerator. Rates are the maker's peaks; the timing model's coefficients give the reached shares."""
 
     name: str
     memory_bytes: float
@@ -14,8 +14,8 @@ class Gpu:
     link_rate: float  # bytes/s to its peers, one direction
 
 
-# NVIDIA H100 SXM data sheet: 3.35 TB/s, 1979 TFLOP/s FP8 without sparsity, NVLink 450 GB/s each way. What is sold as
-# 80 GB reports 81,559 MiB.
+# NVIDIA H100 SXM data sheet: 3.35 TB/s, 1979 TFLOP/s FP8 without sparsity, NVLink 450 GB/s each way. The 80 GB model
+# reports 81,559 MiB.
 H100 = Gpu("h100-sxm", memory_bytes=81559 * 2**20, memory_rate=3.35e12, fp8_rate=1.979e15, link_rate=450e9)
 
 
@@ -37,23 +37,23 @@ class ModelProfile:
 
     @property
     def expert_parameters(self) -> int:
-        """Of one expert over all layers: gate, up and down projections (a dense model is one expert)."""
+        """Parameters of one expert over all layers: gate, up and down projections (a dense model is one expert)."""
         return self.layers * 3 * self.hidden * self.feed_forward
 
     @property
     def shared_parameters(self) -> int:
-        """Outside the experts, read for each token: attention projections and the output head."""
+        """Parameters outside the experts, read for each token: attention projections and the output head."""
         attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
         return self.layers * attention + self.hidden * self.vocabulary
 
     @property
     def weight_bytes(self) -> int:
-        """All weights in memory. The input embedding stays at two bytes a value, like the engine keeps it."""
+        """Bytes of all weights. The input embedding has two bytes per value, as in the engine."""
         return self.shared_parameters + self.experts * self.expert_parameters + 2 * self.hidden * self.vocabulary
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Keys and values of one token over all layers."""
+        """Bytes of one token's keys and values over all layers."""
         return self.layers * 2 * self.kv_heads * self.head_size
 
 

@@ -1,7 +1,7 @@
-"""The replica's end of the session protocol: one gRPC server in front of one engine.
+"""The replica server: the replica's side of the session protocol, one gRPC server in front of one engine.
 
-A session belongs to a gateway worker. Its submits get handles of the engine; what the engine emits goes to the
-outboxes of the sessions concerned and leaves as one message a step. A session that ends cancels what it left open.
+A session belongs to a gateway worker. Its submits get handles of the engine; the engine's output goes to the outboxes
+of its sessions and leaves as one message per step. A session that ends cancels its open requests.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ from replicas.worker_session import Session
 
 log = logging.getLogger(__name__)
 
-#: Steps a worker may leave unacknowledged before the replica merges further ones.
+#: Steps that a worker may leave unacknowledged before the replica merges further ones.
 ACK_WINDOW = 32
-#: Seconds between looks at idle sessions, and the silence after which the next look says something: a session speaks
-#: at least every 0.5 s, and after three times as long a worker takes the replica for lost.
+#: Seconds between checks of idle sessions, and the silence after which a check sends a message: a session sends at
+#: least every 0.5 s, and after three times as long a worker takes the replica for lost.
 HEARTBEAT_SECONDS = 0.2
 MAX_SILENCE_SECONDS = 0.3
-#: How long a new session may take to say hello.
+#: Seconds within which a new session must send its hello.
 HELLO_SECONDS = 5.0
-#: How long closing waits for a worker to take the last steps.
+#: Seconds for which closing waits for a worker to take the last steps.
 FLUSH_SECONDS = 1.0
 #: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-#: Prompts that occupy an engine for so long that every worker is told when one comes and when it is done: those with
-#: work that waits, or that they would rather not put behind it, cannot wait for the next heartbeat.
+#: Prompts from this length on occupy an engine so long that every worker is told of their start and end at once:
+#: workers with waiting requests cannot wait for the next heartbeat.
 LONG_PROMPT_TOKENS = 2048
-#: How long a change of the KV cache may wait for company, where a worker has no other reason to be told something.
+#: Seconds for which KV changes are gathered, where nothing else is sent to the worker.
 KV_DELAY_SECONDS = 0.02
-#: Sequences of one submit; the APIs ask for 128 at most, and each costs memory before the engine has looked at it.
+#: Most sequences of one submit; the APIs allow 128, and each costs memory before the engine has checked it.
 MAX_SEQUENCES = 1024
 
 _OPTIONS = [
@@ -61,11 +61,11 @@ _OPTIONS = [
 
 
 class AddressInUse(OSError):
-    """The replica's address could not be bound."""
+    """The address could not be bound."""
 
 
 class _Owner:
-    """Where an engine handle answers, which of its sequences are still open, and whether its prompt is computed."""
+    """The consumer of an engine handle, its open sequences, and whether its prompt is computed."""
 
     __slots__ = ("consumer", "first_stream", "long", "open", "outbox", "started")
 
@@ -96,11 +96,11 @@ class ReplicaServer:
         self._work: Work | None = None
         self._adapters: tuple[str, ...] | None = None
         self._steps = 0
-        # What the engine was given since its last step: sequences, and what is to be computed of their prompts.
+        # Submitted since the engine's last step: sequences, and the work of their prompts.
         self._unseen = self._unseen_tokens = self._unseen_pairs = 0
         self._ledger = KvLedger(engine.info.kv_block_tokens, engine.info.kv_blocks_total)
         self._kv_timer: asyncio.TimerHandle | None = None
-        #: KV cache events for subscribers of the stock service.
+        #: The relay of KV cache events to subscribers of the stock service.
         self.relay = KvRelay(engine.info.kv_blocks_total)
         self._stock = StockService(self)
         self._workers: Counter[str] = Counter()
@@ -113,18 +113,18 @@ class ReplicaServer:
 
     @property
     def info(self) -> ReplicaInfo:
-        """What the engine says of itself."""
+        """The engine's own description."""
         return self._engine.info
 
     @property
     def condition(self) -> str:
-        """What keeps the replica from taking requests, or `OK`."""
+        """The reason why the replica takes no requests, or `OK`."""
         if self.failed.done():
             return "The engine is lost"
         return "Draining: no new requests are taken" if self._draining else HEALTHY
 
     async def start(self, address: str) -> str:
-        """Listen on `host:port` (port 0: any) or `unix:/path`; returns the address bound.
+        """Listen on `host:port` (port 0: any) or `unix:/path`; return the bound address.
 
         Raises AddressInUse, or PemError where a file for TLS cannot be used.
         """
@@ -142,14 +142,14 @@ class ReplicaServer:
         return address if address.startswith("unix:") else f"{address.rsplit(':', 1)[0]}:{port}"
 
     async def drain(self, grace_seconds: float) -> None:
-        """Refuse new submits, tell the workers, and wait until the open ones are done or the grace is over."""
+        """Refuse new submits, tell the workers, and wait until open requests end or the grace period is over."""
         self._draining = True
         self._broadcast_load()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), grace_seconds)
 
     async def close(self) -> None:
-        """Send what is gathered, then end every connection; streams still open end with it."""
+        """Send buffered output, then end every connection; streams still open end with it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -186,7 +186,7 @@ class ReplicaServer:
             if owner is not None:
                 outbox = owner.outbox
                 outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
-                # Told once a request: its other sequences find what the first has just computed.
+                # Sent once per request: its other sequences find what the first has just computed.
                 if not owner.started and delta.cached_tokens is not None:
                     outbox.add_start(owner.first_stream, delta.cached_tokens)
                     owner.started = True
@@ -220,7 +220,7 @@ class ReplicaServer:
             listener.report(load, self._work)
 
     def _tell_kv(self) -> None:
-        """Wake the sessions that have changes of the KV cache to send and nothing else has made them do it."""
+        """Wake the sessions that have KV changes to send and nothing else to send."""
         self._kv_timer = None
         for session in self._sessions:
             if session.kv:
@@ -244,7 +244,7 @@ class ReplicaServer:
             self._idle.set()
 
     def _current_load(self) -> Load:
-        """The engine's last report, with what it was given since then: every submit so far counts in it."""
+        """Return the engine's last load plus what was submitted since: it includes every submit so far."""
         load = self._load
         return Load(
             load.running,
@@ -266,7 +266,7 @@ class ReplicaServer:
             session.report(load, self._work)
 
     async def _heartbeat(self) -> None:
-        """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
+        """Send the load to sessions without traffic, so that workers can tell an idle replica from a dead one."""
         said: dict[Session, Load] = {}
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
@@ -326,7 +326,7 @@ class ReplicaServer:
         return Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None, ACK_WINDOW)
 
     async def _write(self, session: Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
-        # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
+        # A disconnect of the peer ends the read side, which cancels this task; a failed write needs no own report.
         try:
             while (message := await session.next_message()) is not None:
                 await context.write(message)
@@ -363,7 +363,7 @@ class ReplicaServer:
         self.run(session, stream_id, submit)
 
     def run(self, consumer: Consumer, first_stream: int, submit: Submit) -> int:
-        """Have the engine run a request, whose sequences answer to `consumer` from `first_stream` on; its handle."""
+        """Submit a request, whose streams go to `consumer` numbered from `first_stream`; return its handle."""
         self._handles += 1
         handle = self._handles
         owner = _Owner(consumer, first_stream, submit)
@@ -376,7 +376,7 @@ class ReplicaServer:
             consumer.report(self._current_load(), self._work)
             return handle
         self._unseen += submit.sampling.n
-        if submit.handoff is None:  # else its KV comes from elsewhere
+        if submit.handoff is None:  # else its KV comes from another replica
             tokens = len(submit.prompt_ids)
             self._unseen_tokens += tokens
             self._unseen_pairs += tokens * (tokens + 1) // 2
@@ -386,7 +386,7 @@ class ReplicaServer:
         return handle
 
     def drop(self, handle: int) -> None:
-        """Nobody waits for a request any more: the engine ends it. Unknown handles are ignored."""
+        """Cancel a request at the engine. Unknown handles are ignored."""
         owner = self._owners.get(handle)
         if owner is not None:
             self._engine.cancel(handle)
@@ -409,7 +409,7 @@ async def serve_pool(
     servers: list[ReplicaServer] = []
     launched = [engine for _, engine in engines if isinstance(engine, Launched)]
     if tls is not None:
-        # A real engine takes minutes to load; files that cannot be used are to be known before.
+        # A real engine takes minutes to load; report unusable files before.
         server_credentials(tls)
     try:
         if not await started(launched, stop):
@@ -425,7 +425,7 @@ async def serve_pool(
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         status = 1 if any(server.failed.done() for server in servers) else 0
-        # A lost engine fails its own streams at once; its neighbours in this process still finish theirs.
+        # A lost engine fails its own streams at once; the other engines in this process still finish theirs.
         await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
         return status
     finally:

@@ -1,4 +1,4 @@
-"""Who is to be touched at which decode clock."""
+"""A schedule of items by the decode clock at which they are due."""
 
 import heapq
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ NEVER: Final = 1 << 62
 
 
 class Schedule(Generic[T]):
-    """Items by the clock at which they are due, each at most once; those of one clock in the order they came."""
+    """Items by the clock at which they are due, each at most once; those of one clock in order of insertion."""
 
     def __init__(self) -> None:
         self._due: dict[int, dict[int, T]] = {}
-        self._clocks: list[int] = []  # a heap of the keys of `_due`, and of some that were taken
+        self._clocks: list[int] = []  # a heap of the keys of `_due`, with some that were taken already
 
     def add(self, clock: int, item: T) -> None:
-        """Make the item due at a clock."""
+        """Add an item that is due at a clock."""
         due = self._due.get(clock)
         if due is None:
             due = self._due[clock] = {}
@@ -26,7 +26,7 @@ class Schedule(Generic[T]):
         due[id(item)] = item
 
     def drop(self, clock: int, item: T) -> None:
-        """Forget the item, if it is due at that clock."""
+        """Remove the item, if it is due at that clock."""
         due = self._due.get(clock)
         if due is not None:
             due.pop(id(item), None)
@@ -34,7 +34,7 @@ class Schedule(Generic[T]):
                 del self._due[clock]
 
     def take(self, clock: int) -> Iterable[T]:
-        """All that is due at the clock, no longer due; clocks before it are over."""
+        """Remove and return all items due at the clock; earlier clocks are over."""
         clocks = self._clocks
         while clocks and clocks[0] <= clock:
             heapq.heappop(clocks)
@@ -42,11 +42,11 @@ class Schedule(Generic[T]):
         return due.values() if due else ()
 
     def count(self, clock: int) -> int:
-        """How many are due at the clock."""
+        """Return the number of items due at the clock."""
         return len(self._due.get(clock, ()))
 
     def next_from(self, clock: int) -> int:
-        """The first clock from this one on at which anything is due, `NEVER` if there is none; nothing earlier is."""
+        """Return the first clock from this one on at which an item is due, or `NEVER`; nothing earlier is due."""
         clocks = self._clocks
         while clocks and (clocks[0] < clock or clocks[0] not in self._due):
             heapq.heappop(clocks)

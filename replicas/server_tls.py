@@ -1,4 +1,4 @@
-"""The replica server's side of TLS: what it shows, whom it lets in, both as the files are when a peer connects."""
+"""The replica server's TLS: its certificate and its client CA, as the files are when a peer connects."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from protos.renewed import Renewed
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """PEM files. With `client_ca`, mutual TLS: peers must show a certificate of these authorities."""
+    """PEM files. `client_ca` turns on mutual TLS: peers must show a certificate of these authorities."""
 
     certificate: Path
     key: Path
@@ -20,7 +20,7 @@ class ServerTls:
 
 
 def add_port(server: grpc.aio.Server, address: str, files: ServerTls | None) -> int:
-    """Have a server listen, with TLS where there are files for it; a unix socket stays plain. Gives the port.
+    """Let a server listen, with TLS if there are files; a unix socket stays plain. Return the port.
 
     Raises:
         RuntimeError: The address cannot be bound.
@@ -32,13 +32,13 @@ def add_port(server: grpc.aio.Server, address: str, files: ServerTls | None) -> 
 
 
 def server_credentials(files: ServerTls) -> grpc.ServerCredentials:
-    """Credentials that follow their files: new connections get what lies there, or what could last be used.
+    """Return credentials that follow their files: new connections get the current files, or the last usable ones.
 
     Raises:
         pem.PemError: A file cannot be used; the text names it.
     """
     paths = [path for path in (files.certificate, files.key, files.client_ca) if path is not None]
-    # Connections are few, so each is worth a look.
+    # Connections are few, so each one checks the files.
     renewed = Renewed(paths, lambda: _configuration(files), check_seconds=0.0)
     return grpc.dynamic_ssl_server_credentials(
         renewed.get(), renewed.get, require_client_authentication=files.client_ca is not None

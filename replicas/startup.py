@@ -1,4 +1,4 @@
-"""Loading engines, which may take minutes and need not be waited for by whoever wants the process to end."""
+"""Loads engines, which may take minutes, and stops waiting when the process should end."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from replicas.engine import Launched
 
 
 async def started(engines: Iterable[Launched], stop: asyncio.Event) -> bool:
-    """Load them one after the other; whether all are loaded and `stop` is not set. Raises what one of them raises."""
+    """Load engines one after the other; return whether all are loaded before `stop`. Raises what one of them raises."""
     stopping = asyncio.ensure_future(stop.wait())
     try:
         for each in engines:

@@ -1,8 +1,8 @@
-"""TensorRT-LLM's own gRPC service in front of any engine: clients and routers made for it can use our replicas.
+"""TensorRT-LLM's own gRPC service in front of any engine, for clients and routers made for it.
 
-It differs from the stock server where that passes over what it does not do: such requests are refused. Stop strings are
-the exception: replicas know no text, and whoever sends token ids must look for them in the text anyway, where they may
-begin or end within a token.
+It refuses requests with features that the stock server silently ignores. Stop strings are the exception: replicas know
+no text, and a client that sends token ids must match them in the text anyway, where they may begin or end within a
+token.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from replicas.kv_relay import KvRelay
 
 _Context = Any  # grpc.aio.ServicerContext[bytes, bytes]; the stubs' generic parameters do not fit raw bytes
 
-#: Sequences of one request; each costs memory before the engine has looked at it.
+#: Most sequences of one request; each costs memory before the engine has checked it.
 MAX_SEQUENCES: Final = 1024
-#: Failure codes -> the status that the stock server, or any other, would answer with.
+#: Failure codes -> the status that the stock server would answer with.
 _STATUS: Final = {
     "context_length_exceeded": grpc.StatusCode.INVALID_ARGUMENT,
     "unsupported_parameter": grpc.StatusCode.INVALID_ARGUMENT,
@@ -34,36 +34,36 @@ _STATUS: Final = {
 
 
 class Host(Protocol):
-    """The replica that the service speaks for."""
+    """The replica behind the service."""
 
     @property
     def info(self) -> ReplicaInfo:
-        """What the engine says of itself."""
+        """The engine's own description."""
         ...
 
     @property
     def condition(self) -> str:
-        """What is wrong, or `OK`."""
+        """The reason why it takes no requests, or `OK`."""
         ...
 
     @property
     def relay(self) -> KvRelay:
-        """The engine's KV cache events."""
+        """The relay of the engine's KV cache events."""
         ...
 
     def run(self, consumer: Consumer, first_stream: int, submit: Submit) -> int:
-        """Have the engine run a request, which answers to `consumer`; gives its handle."""
+        """Submit a request, whose streams go to `consumer` numbered from `first_stream`; return its handle."""
         ...
 
     def drop(self, handle: int) -> None:
-        """Nobody waits for a request any more: the engine ends it. Unknown handles are ignored."""
+        """Cancel a request at the engine. Unknown handles are ignored."""
         ...
 
 
 class _Call:
-    """The `Consumer` of one Generate call, and its own tray: sequences are its streams, from 0 on.
+    """The `Consumer` of one Generate call and its own `Tray`: sequences are its streams, from 0 on.
 
-    All tokens are kept for the end, which repeats them; what of them has been sent is counted. So a client that does
+    All tokens are kept for the final message, which repeats them; a counter tells what was sent. So a client that does
     not read costs no more than its answer.
     """
 
@@ -80,36 +80,32 @@ class _Call:
 
     @property
     def outbox(self) -> "_Call":
-        """Where its output goes."""
         return self
 
     def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
-        """New tokens of a sequence."""
         self.tokens[stream_id] += token_ids
         if logprobs is not None:
             self.logprobs[stream_id] += logprobs
 
     def add_start(self, stream_id: int, cached_tokens: int) -> None:
-        """The prompt has been computed."""
         self.cached_tokens = cached_tokens
 
     def add_finish(self, stream_id: int, finish: Finish) -> None:
-        """A sequence is over."""
         self.finishes[stream_id] = finish
 
     def closed(self, stream_id: int) -> None:
-        """A sequence takes nothing more."""
+        """Wake the writer."""
         self._wake.set()
 
     def forgotten(self, first_stream: int) -> None:
-        """The request is over."""
+        """Do nothing: the call ends by itself."""
 
     def report(self, load: Load, work: Work | None) -> None:
-        """There is something to send."""
+        """Wake the writer."""
         self._wake.set()
 
     def abort(self) -> None:
-        """Its client wants no more of it."""
+        """Cancel the unfinished sequences and wake the writer."""
         for index, tokens in enumerate(self.tokens):
             finish = Finish(FinishReason.CANCELLED, len(self.submit.prompt_ids), self.cached_tokens, len(tokens))
             self.finishes.setdefault(index, finish)
@@ -117,16 +113,16 @@ class _Call:
 
     @property
     def done(self) -> bool:
-        """Whether every sequence is over."""
+        """Whether every sequence has ended."""
         return len(self.finishes) == len(self.tokens)
 
     async def more(self) -> None:
-        """Wait for the next step that brings something."""
+        """Wait for the next step with output."""
         await self._wake.wait()
         self._wake.clear()
 
     def chunks(self) -> list[bytes]:
-        """What has come and not been sent yet, a message for each sequence."""
+        """Return the unsent output, one message per sequence."""
         messages = []
         for index, tokens in enumerate(self.tokens):
             sent = self._sent[index]
@@ -147,7 +143,7 @@ class _Call:
 
 
 class StockService:
-    """The handlers of one replica's service."""
+    """The gRPC handlers of one replica's service."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -155,13 +151,13 @@ class StockService:
         self._answering: dict[asyncio.Task[Any], _Call] = {}
 
     async def flush(self, seconds: float) -> None:
-        """Wait, so long at most, until the answers that the engine has ended are with their clients."""
+        """Wait at most `seconds` until finished answers are sent to their clients."""
         ended = [task for task, call in self._answering.items() if call.done]
         if ended:
             await asyncio.wait(ended, timeout=seconds)
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """The service, for a server of raw bytes. What is not here is answered with UNIMPLEMENTED, as Embed is."""
+        """Return the service for a server of raw bytes. Other methods, such as Embed, are answered UNIMPLEMENTED."""
         stream: Any = grpc.unary_stream_rpc_method_handler
         unary: Any = grpc.unary_unary_rpc_method_handler
         return grpc.method_handlers_generic_handler(
@@ -202,7 +198,7 @@ class StockService:
         done = False
         while not done:
             await call.more()
-            # Asked before the writing, during which the rest may come: that takes another round.
+            # Read before the writing, during which the rest may come: that takes another round.
             done = call.done
             for message in call.chunks() if ask.streaming else ():
                 await context.write(message)
@@ -241,7 +237,7 @@ class StockService:
             start = stock_kv_codec.decode_subscribe(data)
         except ProtocolError as error:
             await _refuse(context, str(error))
-        # Routers take a subscription for failed that has no headers soon, and the first event may be long in coming.
+        # Routers time out a subscription without early headers, and the first event may come late.
         await context.send_initial_metadata(())
         relay = self._host.relay
         subscription = relay.subscribe(start)
@@ -254,7 +250,7 @@ class StockService:
 
 
 def _traced(submit: Submit, context: _Context) -> Submit:
-    """The request with the trace that its metadata tells of."""
+    """Return the request with the trace context of its metadata."""
     told = dict(context.invocation_metadata() or ())
     if "traceparent" not in told:
         return submit

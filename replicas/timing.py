@@ -1,6 +1,6 @@
-"""How long one engine step takes: a roofline over weights, KV, arithmetic and communication, fitted to published runs.
+"""Step times of an engine: a roofline over weights, KV, arithmetic and communication, fitted to published runs.
 
-docs/engine-model.md says in words what the terms are, and how far the result is from the published figures.
+docs/engine-model.md explains the terms and compares the results with the published figures.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from replicas.profiles import H100, Gpu, ModelProfile
 
 @dataclass(slots=True)
 class Batch:
-    """What one step computes, in tokens."""
+    """The work of one step, in tokens."""
 
     decode: int = 0  # sequences that gain one token each
     decode_context: int = 0  # KV tokens these read
@@ -27,20 +27,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Durations in seconds of steps that only decode: `first`, and each longer by `growth` (at most `first`)."""
+    """Seconds of consecutive decode-only steps: `first`, then each longer by `growth` (at most `first`)."""
 
     first: float
     growth: float
 
     def seconds(self, steps: int) -> float:
-        """All of them together."""
+        """Return the sum over `steps` steps."""
         return steps * self.first + steps * (steps - 1) / 2 * self.growth
 
     def steps_within(self, seconds: float, most: int) -> int:
-        """How many end within that time, at most `most`."""
+        """Return how many steps end within `seconds`, at most `most`."""
         if self.seconds(most) <= seconds:
             return most
-        # The positive root of seconds(steps) = seconds; rounding may leave it on the wrong side of a whole number.
+        # The positive root of seconds(steps) = seconds; rounding may put it on the wrong side of an integer.
         linear = self.first - self.growth / 2
         root = 2 * seconds / (linear + sqrt(linear * linear + 2 * self.growth * seconds))
         steps = min(most, int(root) + 1)
@@ -50,48 +50,48 @@ class Series:
 
 
 class StepTimer(Protocol):
-    """Gives a step its duration."""
+    """Computes durations of steps and transfers."""
 
     def step_seconds(self, batch: Batch) -> float:
-        """Seconds that the step takes."""
+        """Return the seconds of a step."""
         ...
 
     def decode_series(self, sequences: int, context: int) -> Series:
-        """Steps that only decode the same sequences, which have `context` tokens before the first of them."""
+        """Return the series of steps that only decode `sequences`, with `context` tokens before the first step."""
         ...
 
     def transfer_seconds(self, tokens: int) -> float:
-        """Seconds to receive the KV of this many tokens from a prefill replica."""
+        """Return the seconds to receive the KV of `tokens` from a prefill replica."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedTimer:
-    """Every step takes the same time and transfers take none: for measuring whatever is around the engine."""
+    """Equal steps and no transfer time, for measuring what surrounds the engine."""
 
     seconds: float
 
     def step_seconds(self, batch: Batch) -> float:
-        """The fixed time, whatever the batch."""
+        """Return the fixed time."""
         return self.seconds
 
     def decode_series(self, sequences: int, context: int) -> Series:
-        """The fixed time, again and again."""
+        """Return a series of the fixed time."""
         return Series(self.seconds, 0.0)
 
     def transfer_seconds(self, tokens: int) -> float:
-        """None at all."""
+        """Return 0."""
         return 0.0
 
 
 def _fitted(value: float, unit: str, means: str) -> float:
-    """A coefficient that carries its own description, from which docs/engine-model.md is written."""
+    """Make a coefficient with its description, from which docs/engine-model.md is generated."""
     return field(default=value, metadata={"unit": unit, "means": means})
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """How much of the hardware's peaks is reached, and fixed costs."""
+    """Reached shares of the hardware's peaks, and fixed costs."""
 
     memory_efficiency: float = _fitted(0.88, "of peak HBM rate", "reached when reading weights")
     kv_efficiency: float = _fitted(0.687, "of peak HBM rate", "reached when reading KV blocks")
@@ -146,7 +146,7 @@ class RooflineTimer:
         collectives = 2 * model.layers if shape.tp > 1 else 0
         ring_bytes = 2 * (shape.tp - 1) / shape.tp * model.hidden * 2
         self._link_token = collectives * ring_bytes / (gpu.link_rate * c.link_efficiency)
-        # With pp stages and as many micro-batches in flight every stage reads its weights once a micro-batch, so
+        # With pp stages and as many micro-batches in flight every stage reads its weights once per micro-batch, so
         # reading takes as long as on one stage, while the work of tokens is spread over all of them.
         hops = shape.pp - 1
         self._shared_token /= shape.pp
@@ -158,10 +158,10 @@ class RooflineTimer:
         self._fixed = c.step_seconds + (collectives + hops) * c.collective_seconds
         self._fixed += model.layers * ((expert_tp - 1) * c.split_seconds + (shape.ep - 1) * c.group_seconds)
         self._power = c.roofline_power
-        self._contextless: dict[int, float] = {}  # s that a step only of that many decoding sequences takes beside KV
+        self._contextless: dict[int, float] = {}  # decoding sequences -> s of a decode-only step without its KV reads
 
     def step_seconds(self, batch: Batch) -> float:
-        """Fixed costs, then the roofline of the matrix products, attention and communication, one after another."""
+        """Return fixed costs plus the roofline of matrix products, attention and communication, in sequence."""
         tokens = batch.decode + batch.prefill
         busiest = _busiest_experts(self._model.experts, self._model.experts_per_token, self._shape.ep, min(tokens, 256))
         read = self._shared_read + busiest * self._expert_read
@@ -173,7 +173,7 @@ class RooflineTimer:
         return (products + attention + outside) / self._speed
 
     def decode_series(self, sequences: int, context: int) -> Series:
-        """Reading the KV cache is all that grows."""
+        """Return the series; only the KV reads grow."""
         base = self._contextless.get(sequences)
         if base is None:
             base = self.step_seconds(Batch(decode=sequences, outputs=sequences))
@@ -184,14 +184,14 @@ class RooflineTimer:
         )
 
     def transfer_seconds(self, tokens: int) -> float:
-        """Bytes of the prompt's KV over the rate between replicas."""
+        """Return the KV's bytes over the rate between replicas."""
         return tokens * self._model.kv_bytes_per_token / self._c.transfer_rate / self._speed
 
     def _width_efficiency(self, columns: float) -> float:
         return columns / (columns + self._c.narrow_width)
 
     def _imbalance(self, tokens: int) -> float:
-        """Load of the busiest group of experts relative to the mean: popularity's skew, and chance in small batches."""
+        """Return the busiest expert group's load over the mean: popularity's skew, and chance in small batches."""
         groups = self._shape.ep
         if groups == 1 or not tokens:
             return 1.0
@@ -202,13 +202,13 @@ class RooflineTimer:
 
 @lru_cache(maxsize=64)
 def _largest_of(count: int) -> float:
-    """Expected largest of `count` standard normal draws (Blom's approximation)."""
+    """Return the expected largest of `count` standard normal draws (Blom's approximation)."""
     return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
 @lru_cache(maxsize=4096)
 def _busiest_experts(experts: int, per_token: int, groups: int, tokens: int) -> float:
-    """Expected number of distinct experts that the busiest of `groups` must read for this many tokens.
+    """Return the expected number of distinct experts that the busiest of `groups` must read for `tokens` tokens.
 
     Tokens choose independently and evenly. One token is exact; for more, the mean over groups plus the spread of the
     busiest, bounded by what a group holds.
@@ -235,7 +235,7 @@ def kv_blocks(
     gpu: Gpu = H100,
     coefficients: Coefficients = FITTED,
 ) -> int:
-    """Blocks that fit a replica's memory beside the weights."""
+    """Return the blocks that fit a replica's memory beside the weights."""
     c = coefficients
     free = gpu.memory_bytes - model.weight_bytes / shape.gpus - c.workspace_bytes
     kv_share = model.kv_bytes_per_token / (min(shape.tp, model.kv_heads) * shape.pp)

@@ -1,1 +1,1 @@
-"""`penstock bench`: one module a benchmark."""
+"""`penstock bench`: one module per benchmark."""

@@ -1,4 +1,4 @@
-"""Arguments that several benchmarks take, checked before anything runs; what is wrong is said in a line."""
+"""Argument types shared by benchmarks, checked before anything runs, with one-line errors."""
 
 import argparse
 from math import isfinite
@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def count(text: str) -> int:
-    """A whole number, at least 1."""
+    """Parse an integer of at least 1."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, at least 1")
     return int(text)
 
 
 def number(text: str) -> float:
-    """Any number but infinity."""
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -24,7 +24,7 @@ def number(text: str) -> float:
 
 
 def ascending(text: str) -> tuple[float, ...]:
-    """N,N,...: above 0, each larger than the one before."""
+    """Parse N,N,...: positive numbers in ascending order."""
     values = tuple(number(part) for part in text.split(","))
     if values[0] <= 0 or sorted(set(values)) != list(values):
         raise argparse.ArgumentTypeError(f"{text!r}: expected positive numbers that ascend")
@@ -32,13 +32,13 @@ def ascending(text: str) -> tuple[float, ...]:
 
 
 def ascending_counts(text: str) -> tuple[int, ...]:
-    """The same in whole numbers."""
+    """Parse N,N,...: positive integers in ascending order."""
     ascending(text)
     return tuple(count(part) for part in text.split(","))
 
 
 def output_file(text: str) -> Path:
-    """A file to write to: its folder is there, so that no long run ends with nothing to show."""
+    """Parse an output path; its folder must exist, so that no long run ends without a result."""
     path = Path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{text}: there is no folder {path.parent}")

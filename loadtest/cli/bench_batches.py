@@ -1,4 +1,4 @@
-"""`penstock bench batches`: a batch beside an interactive client."""
+"""`penstock bench batches`: measures a batch beside an interactive client."""
 
 import argparse
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _Guard = Callable[[Callable[[argparse.Namespace], int]], Callable[[argparse.Name
 def register(
     benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]", guarded: _Guard, positive: Callable[[str], int]
 ) -> None:
-    """Add `batches`."""
+    """Add the `batches` benchmark."""
     parser = benchmarks.add_parser(
         "batches", help="how fast a batch drains in what an interactive client leaves, and what that client notices"
     )

@@ -1,6 +1,6 @@
-"""`penstock bench`: measure the gateway on this machine, simulate fleets, and compare the engine model with figures.
+"""`penstock bench`: measures the gateway, simulates fleets, and compares the engine model with published figures.
 
-What it measures with is the `loadtest` package, imported only when a benchmark runs: it needs the extra `bench`.
+The `loadtest` package is imported only when a benchmark runs: it needs the extra `bench`.
 """
 
 import argparse
@@ -140,7 +140,7 @@ def _modes(text: str) -> list[str]:
 
 
 def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """The benchmark with one line for what can stop it, and with its processes ended on SIGTERM as on Ctrl-C."""
+    """Wrap a benchmark: print errors in one line, and end its processes on SIGTERM as on Ctrl-C."""
 
     def run(arguments: argparse.Namespace) -> int:
         try:
@@ -178,7 +178,7 @@ def _missing(error: ModuleNotFoundError) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options as JSON has them."""
+    """Return the options as JSON values."""
     given = {name: value for name, value in vars(arguments).items() if name not in ("run", "json")}
     settings: dict[str, Any] = json.loads(json.dumps(given, default=str))
     return settings

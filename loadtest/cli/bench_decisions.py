@@ -1,4 +1,4 @@
-"""`penstock bench decisions`: what a routing decision costs, and the index of prefixes that it is made with."""
+"""`penstock bench decisions`: measures the CPU cost of routing decisions and of the prefix index."""
 
 import argparse
 import json
@@ -11,14 +11,14 @@ import msgspec
 from loadtest.simulation.baselines import POLICIES
 from routing.contracts.policy_settings import PolicySettings
 
-#: Replicas of the fleets that are decided in.
+#: Replicas of the measured fleets.
 FLEETS = (16, 256)
-#: Their decision needs a profile of the fleet.
+#: Policies that need a heatmap of the fleet.
 _PROFILED = ("combined", "pd_heatmap")
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `decisions`."""
+    """Add the `decisions` benchmark."""
     parser = benchmarks.add_parser("decisions", help="CPU for a routing decision and a look at the prefix index")
     parser.add_argument("--no-index", action="store_true", help="leave the index out, which takes a minute and 1 GB")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")

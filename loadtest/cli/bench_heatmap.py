@@ -1,4 +1,4 @@
-"""`penstock bench heatmap`: where a prefill/decode pair beats a colocated replica, as a file and a picture."""
+"""`penstock bench heatmap`: profiles where a prefill/decode pair beats a colocated replica, to a file and a plot."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ _DEGREES = ("tp", "ep", "pp")
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `heatmap`."""
+    """Add the `heatmap` benchmark."""
     parser = benchmarks.add_parser("heatmap", help="where a prefill/decode pair beats a colocated replica")
     parser.add_argument("--model", required=True, metavar="PROFILE", help="published model to simulate")
     parser.add_argument("--name", help="what the configuration calls the model (default: the profile's name)")
@@ -88,7 +88,7 @@ def _missing(error: ModuleNotFoundError) -> int:
 
 
 def _shown(file: "HeatmapFile", comparison: "Comparison", replicas: int) -> list[str]:
-    """One comparison as a table of text, and how many cells each side wins."""
+    """Format one comparison as a text table, with the number of cells that each side wins."""
     from loadtest.simulation.heatmap_plot import shape_name
 
     legs = f"{shape_name(comparison.prefill)} prefill + {shape_name(comparison.decode)} decode"

@@ -1,4 +1,4 @@
-"""`penstock bench reproduce`: a paper's figure drawn again from the simulator, and which of its claims hold."""
+"""`penstock bench reproduce`: reproduces papers' figures in the simulator and checks their claims."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ _FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6")
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `reproduce`."""
+    """Add the `reproduce` benchmark."""
     parser = benchmarks.add_parser("reproduce", help="figures of papers, and which of their claims hold here")
     parser.add_argument("figure", choices=_FIGURES, help="paper and number of the figure")
     parser.add_argument("--output", type=Path, metavar="FILE.png", help="draw it here (default: FIGURE.png)")

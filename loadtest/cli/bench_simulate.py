@@ -1,4 +1,4 @@
-"""`penstock bench simulate`: routing policies compared on a simulated fleet, in virtual time."""
+"""`penstock bench simulate`: compares routing policies on a simulated fleet, in virtual time."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,7 @@ _LOWEST, _HIGHEST = 0.01, 10_000.0
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `simulate`."""
+    """Add the `simulate` benchmark."""
     parser = benchmarks.add_parser("simulate", help="routing policies on a simulated fleet, in virtual time")
     parser.add_argument(
         "--fleet", type=Path, required=True, metavar="FILE.yaml", help="its pools; a gateway's configuration will do"
@@ -95,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _study(arguments: argparse.Namespace) -> "Study":
-    """What to simulate. Raises ValueError with a line for the user, or OSError."""
+    """Make the study from the options. Raises ValueError with a line for the user, or OSError."""
     import msgspec
 
     from loadtest.simulation.baselines import POLICIES
@@ -138,7 +138,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
 
 
 def _heatmap(path: Path | None, fleet: "Fleet") -> "Heatmap | None":
-    """The heatmap, held against the fleet's shapes. Raises HeatmapError."""
+    """Load the heatmap and check it against the fleet's shapes. Raises HeatmapError."""
     from protos.types import Role
     from routing.contracts.heatmap import HeatmapError, load_heatmap
 
@@ -154,7 +154,7 @@ def _heatmap(path: Path | None, fleet: "Fleet") -> "Heatmap | None":
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options as JSON has them."""
+    """Return the options as JSON values."""
     return {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
@@ -178,7 +178,7 @@ def _bounds(text: str) -> tuple[float, float]:
 
 
 def _fields(text: str) -> dict[str, float]:
-    """NAME=N,... with whole numbers as such."""
+    """Parse NAME=N,...; whole numbers become integers."""
     fields: dict[str, float] = {}
     for part in text.split(","):
         name, equals, digits = part.partition("=")

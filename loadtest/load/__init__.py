@@ -1,1 +1,1 @@
-"""Benchmarks of a gateway under load: clients, stand-ins for upstreams, measurements and reports."""
+"""Benchmarks of a gateway under load: load clients, mock upstreams, measurements and reports."""

@@ -1,7 +1,7 @@
-"""A batch beside interactive clients: how much of the fleet's free throughput it gets, and what that costs them.
+"""Measures a batch beside interactive clients: its share of the free throughput, and its cost in their TTFT.
 
-Engines step at a fixed pace here, so that a first token waits for nothing but a slot and the gateway. In turn, as often
-as asked: the client alone, the batch alone, and both together, all on one gateway.
+Engines step at a fixed pace, so that a first token waits only for a slot and the gateway. Each repeat measures in turn
+the client alone, the batch alone, and both together, all on one gateway.
 """
 
 import contextlib
@@ -30,17 +30,17 @@ PACE_MS: Final = 50.0
 _LINE_TOKENS: Final = 80
 _CHAT_TOKENS: Final = 20
 _WORDS: Final = 30
-#: How long a batch runs before it is looked at, in seconds: then as many end as begin.
+#: Seconds for which a batch runs before it is measured: then as many requests end as begin.
 _SETTLE_SECONDS: Final = 8.0
 _SAMPLE_SECONDS: Final = 0.25
 _BOUNDARY: Final = "penstock-bench"
 
 
 class Drain(msgspec.Struct, frozen=True, kw_only=True):
-    """Rates in tokens a second; `free` is what the batch had alone less what the client got beside it.
+    """Rates in tokens per second; `free` is the batch's rate alone less the client's rate beside it.
 
-    `alone_ms` and `beside_ms` are the client's times to first token; `ratio` is of their 99th percentiles, and `share`
-    of the batch's rate to what was free: the medians of each run's own.
+    `alone_ms` and `beside_ms` are the client's TTFT; `ratio` is that of their p99, `share` that of the batch's rate to
+    `free`: medians over runs.
     """
 
     clients: int
@@ -58,7 +58,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drain(clients: int, *, requests: int, repeat: int, show: Callable[[str, float, int], None] | None = None) -> Drain:
-    """Measure. Raises BenchError."""
+    """Run the benchmark. Raises BenchError."""
     rng = random.Random(1)
     chats = [chat_body(random_prompt(rng, _WORDS), stream=True, max_tokens=_CHAT_TOKENS) for _ in range(requests)]
     spec = LoadSpec(bodies=chats, concurrency=clients, requests=requests, warmup=4 * clients, ramp_seconds=1.0)
@@ -105,7 +105,7 @@ def drain(clients: int, *, requests: int, repeat: int, show: Callable[[str, floa
 
 
 class _Batches:
-    """Makes batches that do not end by themselves while they are looked at."""
+    """Makes batches that do not end by themselves while they are measured."""
 
     def __init__(self, stack: Stack, rng: random.Random) -> None:
         self._stack = stack
@@ -125,7 +125,7 @@ class _Batches:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Callable[[], float]]:
-        """One that runs in the block; gives what says its tokens a second so far, once it has settled."""
+        """Run a batch in the block; yield, once it has settled, a function for its tokens per second so far."""
         batch_id = self._begin()
         over = threading.Event()
         samples: list[tuple[float, float]] = []

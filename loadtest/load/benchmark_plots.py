@@ -1,4 +1,4 @@
-"""Pictures of benchmarks, with matplotlib."""
+"""Plots of benchmarks, with matplotlib."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     pass
 from loadtest.reports.plot_style import INK, PAPER, plain
 
-# Told apart by colour-blind readers and in grey (Paul Tol's bright scheme).
+# Distinguishable for colour-blind readers and in grey (Paul Tol's bright scheme).
 _ENGINE: Final = "#4477aa"
 _QUEUE: Final = "#bbbbbb"
 _GATEWAY: Final = "#ee6677"
 
 
 def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
-    """Draw the stacked latencies, and the gateway's alone below, as a PNG. Raises OSError."""
+    """Draw the stacked latencies, and the gateway's part alone below, as a PNG. Raises OSError."""
     import matplotlib as mpl
 
     mpl.use("Agg")

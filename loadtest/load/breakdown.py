@@ -1,9 +1,9 @@
-"""ScaleLLM's Figure 6: where a request's time goes, gateway or engine, over the number of concurrent requests.
+"""ScaleLLM's Figure 6: a request's time in gateway and engine, over the number of concurrent requests.
 
-Exp2 of the paper: answers that are not streamed, at most 512 tokens, temperature 0.5, top-p 0.7, 20 requests for each
-concurrent one. The client measures a request's whole time; the engine says how much of it was inference and how much
-waiting in its queue. What is left is the paper's gateway latency, (t2 - t0) + (t5 - t3): all of the gateway, the
-client's and the gateway's network, and the client itself.
+Exp2 of the paper: answers that are not streamed, at most 512 tokens, temperature 0.5, top-p 0.7, 20 requests per
+concurrent one. The client measures a request's whole time; the engine reports its inference and queueing times. The
+rest is the paper's gateway latency, (t2 - t0) + (t5 - t3): all of the gateway, the client's and the gateway's network,
+and the client itself.
 """
 
 import random
@@ -29,7 +29,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """Mean times of a request at one concurrency, in ms; `gateway_ms`, `queue_ms` and `engine_ms` make up `total_ms`.
 
     `load_busy` is the share of the load's core that engine and client used: near 1 their delays count as the gateway's.
-    So do delays by other processes, which used `others_busy` of a core, the worse of the two.
+    So do delays by other processes, which used `others_busy` of a core, the worse of the two cores.
     """
 
     concurrency: int
@@ -46,7 +46,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gateway_share(self) -> float:
-        """The gateway's part of the whole time."""
+        """Share of the whole time spent in the gateway."""
         return self.gateway_ms / self.total_ms
 
 
@@ -58,9 +58,9 @@ def breakdown(
     speed: float = 1.0,
     show: Callable[[str, float, int], None] | None = None,
 ) -> list[Bar]:
-    """Measure each concurrency with `per_concurrent` requests for each concurrent one, `at_most` in all.
+    """Measure each concurrency with `per_concurrent` requests per concurrent one, `at_most` in all.
 
-    `speed` runs the engine faster than life, to try things out. Raises BenchError.
+    `speed` divides the engine's modelled time, for trials. Raises BenchError.
     """
     track = Track(len(concurrencies), show)
     bars = []
@@ -73,13 +73,13 @@ def breakdown(
 
 
 def engine_description(speed: float) -> str:
-    """What the figure's engine is, for its caption."""
+    """Describe the engine, for the figure's caption."""
     pace = "" if speed == 1.0 else f", {speed:g} times faster than life"
     return f"simulated engine: {MODEL} on two H100 (TP{TENSOR_PARALLEL}){pace}; at most {MAX_TOKENS} tokens an answer"
 
 
 def bar_of(concurrency: int, result: LoadResult, stack: Stack) -> Bar:
-    """A load's result as means. Raises BenchError where the engine's times are missing."""
+    """Summarize a load's result as means. Raises BenchError where the engine's times are missing."""
     answers = len(result.e2e_ms)
     if not answers:
         raise BenchError(f"no request succeeded at concurrency {concurrency}: {result.errors}")
@@ -106,13 +106,13 @@ def _measure(stack: Stack, concurrency: int, requests: int, track: Track) -> Bar
     label = f"{concurrency} concurrent"
     track.at(label)
     rng = random.Random(concurrency)
-    # Warm-up and connections still busy at the end send some more.
+    # The warm-up and connections that are busy at the end send some more.
     bodies = [_conversation(rng) for _ in range(requests + 2 * concurrency)]
     spec = LoadSpec(bodies=bodies, concurrency=concurrency, requests=requests, warmup=min(concurrency, requests))
     return bar_of(concurrency, stack.load(spec, lambda ended: track.at(label, ended / requests)), stack)
 
 
 def _conversation(rng: random.Random) -> bytes:
-    """A prompt about as long as OpenOrca's; no two share a prefix longer than the system prompt."""
+    """Make a request with a prompt about as long as OpenOrca's; only the system prompt is a shared prefix."""
     words = max(10, round(200 * exp(0.7 * rng.gauss(0, 1))))
     return chat_body(random_prompt(rng, words), stream=False, max_tokens=MAX_TOKENS, temperature=0.5, top_p=0.7)

@@ -1,8 +1,8 @@
-"""A closed-loop load client: a fixed number of connections, each sending its next request when the last one ended.
+"""A closed-loop load client: a fixed number of connections, each sending its next request when its last one ended.
 
-It runs in a process of its own (`python -m loadtest.load.client`, a `LoadSpec` as JSON on stdin) that can be pinned to
-another core than the gateway, and prints JSON lines: progress, then one result. Everything is measured between two
-moments of full load: after the ramp and the warm-up, and before the first connection is left without work.
+It runs in its own process (`python -m loadtest.load.client`, a `LoadSpec` as JSON on stdin), which can be pinned to
+another core than the gateway's, and prints JSON lines: progress, then one result. The measurement window lies in full
+load: after the ramp and the warm-up, and before the first connection runs out of work.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _RECONNECT_SECONDS: Final = 0.05
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send. `bodies` are taken in turn; `watch` and `watch_cores` have their CPU time read with the window.
+    """A load. `bodies` are sent in turn; the CPU time of `watch` and `watch_cores` is read over the window.
 
-    Where a body has the text `stamp`, each request has its own number instead: no two share a prefix beyond it.
+    In each request the text `stamp` is replaced by the request's number, so that no two share a prefix beyond it.
 
-    Connections start evenly over `ramp_seconds`: fixed-length answers would keep clients that start together together
-    for ever. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
+    Connections start evenly over `ramp_seconds`: with fixed-length answers, clients that start together would stay
+    in step. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
     """
 
     bodies: list[bytes]
@@ -49,9 +49,9 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadResult(msgspec.Struct, kw_only=True):
-    """What was seen in the window; latencies are in ms and of successful requests only, one value for each.
+    """The measurements of the window; latencies are in ms, one value per successful request.
 
-    `engine_ms` and `queue_ms` are the engine's own, by the gateway's headers on answers that are not streamed.
+    `engine_ms` and `queue_ms` are the engine's own, from the gateway's headers on answers that are not streamed.
     """
 
     seconds: float = 0.0
@@ -72,31 +72,31 @@ class LoadResult(msgspec.Struct, kw_only=True):
 
     @property
     def streamed_tokens(self) -> float:
-        """Tokens that arrived in the window, those of unfinished answers included.
+        """Tokens that arrived in the window, including those of unfinished answers.
 
-        A stream's events are seen as they arrive, its token count only at its end: the answers that ended in the window
-        give the tokens of an event.
+        Events are counted as they arrive, but a stream's token count comes only at its end: the answers that ended in
+        the window give the tokens per event.
         """
         return self.events * self.output_tokens / self.answer_events if self.answer_events else 0.0
 
     @property
     def error_count(self) -> int:
-        """Requests that failed, in any way."""
+        """Number of failed requests of all kinds."""
         return sum(self.errors.values())
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How many requests of the window have ended."""
+    """Number of requests of the window that have ended."""
 
     ended: int
 
 
 class Stalled(RuntimeError):
-    """Nothing arrived for too long."""
+    """No data arrived for too long."""
 
 
 class _Connection(asyncio.Protocol):
-    """One of the load's clients; it lives on over reconnections."""
+    """One client of the load, kept over reconnections."""
 
     def __init__(self, load: "_Load") -> None:
         self._load = load
@@ -107,13 +107,13 @@ class _Connection(asyncio.Protocol):
         self._last = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have the interface, not the base class.
+        # uvloop's transports have the interface but not the base class.
         self._transport = cast(asyncio.Transport, transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader
-        if reader is None:  # nothing was asked
+        if reader is None:  # no request is open
             self.close()
             return
         try:
@@ -146,12 +146,11 @@ class _Connection(asyncio.Protocol):
             self._load.reconnect(self, 0.0)
 
     def connection_refused(self) -> None:
-        """No connection could be made: that counts as one failed request, so that a run ends."""
+        """Count a failed connection as one failed request, so that the run ends."""
         self._reader = ResponseReader()
         self._end("connection refused", pause=_RECONNECT_SECONDS)
 
     def close(self) -> None:
-        """Let go of the connection."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -182,7 +181,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _error_of(reader: ResponseReader) -> str | None:
-    """Why a complete response is not an answer, if it is not."""
+    """Return why a complete response is no successful answer, if so."""
     if reader.status != 200:
         return f"status {reader.status}"
     if reader.failed:
@@ -193,7 +192,7 @@ def _error_of(reader: ResponseReader) -> str | None:
 
 
 class _Load:
-    """The run: hands out requests, counts answers, opens and closes the window."""
+    """The run: distributes requests, counts answers, opens and closes the window."""
 
     def __init__(self, spec: LoadSpec, progress: Callable[[Progress], None]) -> None:
         self._spec = spec
@@ -220,7 +219,7 @@ class _Load:
         self.over = asyncio.Event()
 
     async def run(self) -> LoadResult:
-        """Load until the window closes. Raises Stalled."""
+        """Run the load until the window closes. Raises Stalled."""
         spec = self._spec
         pause = spec.ramp_seconds / spec.concurrency
         ramp = asyncio.create_task(self._ramp(pause))
@@ -255,7 +254,7 @@ class _Load:
             self._open_window()
 
     def reconnect(self, connection: _Connection, pause: float) -> None:
-        """Connect in a task of its own, after a pause."""
+        """Connect in a new task, after a pause."""
         task = asyncio.create_task(self._connect(connection, pause))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -269,14 +268,14 @@ class _Load:
             connection.connection_refused()
 
     def next_request(self) -> bytes:
-        """The bytes of one more request."""
+        """Return the bytes of the next request."""
         self._sent += 1
         request = self._requests[self._sent % len(self._requests)]
         stamp = self._spec.stamp.encode()
         return request.replace(stamp, b"%0*d" % (len(stamp), self._sent)) if stamp else request
 
     def record(self, reader: ResponseReader, began: float, first: float, ended: float) -> None:
-        """Note a successful answer, while the window is open."""
+        """Record a successful answer, if the window is open."""
         if not self.measuring:
             return
         columns, result = self._columns, self.result
@@ -291,7 +290,7 @@ class _Load:
                     columns[column].append(float(value))
 
     def ended(self, status: int, error: str | None) -> bool:
-        """A request is over; says whether its connection should send another."""
+        """Count a request that has ended; return whether its connection should send another."""
         if not self.measuring:
             self._warm += 1
             if self._ramped and not self.stopping and self._warm >= self._spec.warmup:
@@ -342,14 +341,14 @@ def _request_bytes(spec: LoadSpec, body: bytes) -> bytes:
 
 
 async def run_load(spec: LoadSpec, progress: Callable[[Progress], None] = lambda _: None) -> LoadResult:
-    """Run a load on the current event loop. Raises Stalled, and OSError where a watched process is gone."""
+    """Run a load on the current event loop. Raises Stalled, and OSError if a watched process is gone."""
     return await _Load(spec, progress).run()
 
 
 def main() -> int:
-    """Read a specification, run it, print progress and the result as JSON lines."""
+    """Read a specification, run it, and print progress and the result as JSON lines."""
     spec = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadSpec)
-    # Not sys.stdout: with PYTHONUNBUFFERED it writes only as much of a long line as one system call takes.
+    # Not sys.stdout: with PYTHONUNBUFFERED it may write only a part of a long line.
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
 
         def emit(kind: str, value: Any) -> None:

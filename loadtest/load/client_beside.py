@@ -1,4 +1,4 @@
-"""A client's load as one part of a benchmark, and its times to first token."""
+"""Runs a client's load as one part of a benchmark and returns its TTFT."""
 
 from loadtest.load.client import LoadResult, LoadSpec
 from loadtest.load.processes import BenchError
@@ -8,7 +8,7 @@ from loadtest.reports.statistics import Percentiles, percentiles
 
 
 def tracked_load(stack: Stack, spec: LoadSpec, label: str, track: Track) -> LoadResult:
-    """Run it, as the current part of `track`. Raises BenchError."""
+    """Run a load as the current part of `track`. Raises BenchError."""
     track.at(label)
     result = stack.load(spec, lambda ended: track.at(label, ended / spec.requests))
     track.part_done()
@@ -16,7 +16,7 @@ def tracked_load(stack: Stack, spec: LoadSpec, label: str, track: Track) -> Load
 
 
 def first_tokens(result: LoadResult) -> Percentiles:
-    """Times to first token in ms. Raises BenchError if there are none."""
+    """Return the TTFT percentiles in ms. Raises BenchError if there are none."""
     found = percentiles(result.ttft_ms)
     if found is None:
         raise BenchError(f"no request of the client succeeded: {result.errors}")

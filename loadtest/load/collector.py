@@ -1,4 +1,4 @@
-"""A collector of telemetry that takes everything and keeps nothing: `python -m loadtest.load.collector PORT`."""
+"""A telemetry collector that accepts and discards all exports: `python -m loadtest.load.collector PORT`."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,7 +8,7 @@ class _Taker(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Take an export; an empty answer is a success without reservations (OTLP 1.x, OTLP/HTTP response)."""
+        """Accept an export; an empty answer is full success (OTLP 1.x, OTLP/HTTP response)."""
         self.rfile.read(int(self.headers.get("content-length", "0")))
         self.send_response(200)
         self.send_header("content-type", "application/x-protobuf")
@@ -16,7 +16,7 @@ class _Taker(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the library's name)
-        """Say nothing."""
+        """Log nothing."""
 
 
 if __name__ == "__main__":

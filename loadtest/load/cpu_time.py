@@ -1,14 +1,14 @@
-"""CPU time of one call."""
+"""Measures the CPU time of a call."""
 
 import time
 from collections.abc import Callable
 
-#: Runs of each measurement; the fastest counts, as the machine may do other things meanwhile.
+#: Runs of each measurement; the fastest counts, since other processes may slow one down.
 RUNS = 5
 
 
 def cpu_us(action: Callable[[], object], times: int) -> float:
-    """CPU microseconds of one call, in the fastest of some runs of so many."""
+    """Return the CPU microseconds of one call, in the fastest of RUNS runs of `times` calls."""
     best = float("inf")
     for _ in range(RUNS):
         began = time.process_time()

@@ -1,4 +1,4 @@
-"""What one decision of a policy costs, in fleets that look like busy ones."""
+"""Measures the CPU cost of one decision of a policy in a busy fleet."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from routing.contracts.policy import ReplicaView, RouteRequest, RoutingPolicy, S
 
 PROMPT_TOKENS = 4000
 SHAPES = (Shape(tp=2), Shape(tp=4), Shape(tp=8, ep=2))
-#: Decisions of one run.
+#: Decisions per run.
 _TIMES = 200
 
 
 class DecisionCost(msgspec.Struct, frozen=True):
-    """Microseconds of CPU for one decision among so many replicas."""
+    """CPU microseconds of one decision among `replicas`."""
 
     policy: str
     replicas: int
@@ -24,7 +24,7 @@ class DecisionCost(msgspec.Struct, frozen=True):
 
 
 def decision_cost(name: str, make: Callable[[], RoutingPolicy], replicas: int) -> DecisionCost:
-    """Every fifth replica holds a part of the prompt; the policy has seen a step of each."""
+    """Measure decisions where every fifth replica holds a part of the prompt and the policy has seen a step of each."""
     policy, views = make(), busy_fleet(replicas)
     for view in views:
         policy.observe(Stepped(view, Work(20_000, prefill_tokens=1000, prefill_pairs=500_000, sequences=30)))
@@ -36,7 +36,7 @@ def decision_cost(name: str, make: Callable[[], RoutingPolicy], replicas: int) -
 
 
 def busy_fleet(replicas: int) -> Sequence[ReplicaView]:
-    """Three pools of different shapes, each replica with a load of its own."""
+    """Make a fleet of three pools of different shapes, each replica with its own load."""
     rng = random.Random(1)
     return [
         ReplicaView(

@@ -1,4 +1,4 @@
-"""What one tenant's flood of long prompts does to another tenant's time to first token, on the default fleet."""
+"""Measures the effect of one tenant's flood of long prompts on another tenant's TTFT, on the default fleet."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ POOLS: Final = (
     BenchPool("narrow", tp=2, replicas=4),
 )
 PROMPT_TOKENS: Final = (30_000, 100_000)
-#: Room that a context has beyond the longest prompt, whose length in tokens is only about what was asked for.
+#: Context length over the longest prompt, whose length in tokens is only approximate.
 _SPARE: Final = 1.25
 _CHAT_WORDS: Final = 150
 _ANSWER_TOKENS: Final = 16
 _FLOOD_ANSWER_TOKENS: Final = 16
 _TOKENS_PER_WORD: Final = 1.25
 _FLOOD_BODIES: Final = 16
-#: At the head of each flood prompt, where its own number stands: a cached prompt would be no work for an engine.
+#: Head of each flood prompt, replaced by its number: a cached prompt would be no work for an engine.
 _STAMP: Final = "(request number)"
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True):
-    """A light tenant alone and beside a flood; TTFT in ms. `ratio` is of the p99, the median of each run's own.
+    """A light tenant alone and beside a flood; TTFT in ms. `ratio` is that of the p99, the median over runs.
 
-    `flood_requests` were answered in all runs together, with `flood_input_tokens`; refused ones used no tokens.
+    `flood_requests` with `flood_input_tokens` were answered over all runs; refused ones used no tokens.
     """
 
     prompt_tokens: int
@@ -60,9 +60,9 @@ def fairness(
     context: int | None = None,
     show: Callable[[str, float, int], None] | None = None,
 ) -> list[Fairness]:
-    """Measure for each length of the flood's prompts, alone and beside it in turn, `repeat` times.
+    """Measure for each length of the flood's prompts, alone and beside the flood in turn, `repeat` times.
 
-    `context` None is a quarter more than the prompts have, and at least 32,768. Raises BenchError.
+    `context` None: a quarter more than the prompts, at least 32,768. Raises BenchError.
     """
     track = Track(2 * repeat * len(prompt_tokens), show)
     return [

@@ -1,4 +1,4 @@
-"""What the benchmark of filters is made of: a prompt and a blocklist, chosen so that nothing matches."""
+"""The load of the filter benchmark: a prompt and a blocklist, chosen so that nothing matches."""
 
 import random
 import re
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-#: 1,000 characters with what filters have to look at twice: figures, a date, quotes beyond ASCII.
+#: 1,000 characters with what filters must examine closely: figures, a date, non-ASCII quotes.
 LONG_PROMPT: Final = (
     "I’m preparing a very short talk for our local history society about the lighthouse at Gull Point, and I’d like "
     "your help with a draft. What we know so far: the tower was finished on 14 March 1871, it is 31 metres high, and "
@@ -20,15 +20,15 @@ LONG_PROMPT: Final = (
     "six words."
 )
 TERMS: Final = 10_000
-#: How many words a term has: one for most.
+#: Words per term: one for most.
 _WORDS: Final = (1, 1, 1, 1, 1, 1, 1, 2, 2, 3)
 _LETTERS: Final = range(5, 15)
 
 
 def blocklist(texts: Iterable[str]) -> list[str]:
-    """`TERMS` different terms of one to three words of 5 to 14 letters, none of which is in the texts.
+    """Make `TERMS` different terms of one to three words of 5 to 14 letters, none of which is in the texts.
 
-    They look like the texts' own words and begin like them: each letter follows the two before it as it does there.
+    They resemble the texts' words and begin like them: a Markov chain over letter pairs makes them.
     """
     spoken = "\n".join(texts).lower()
     following: defaultdict[str, list[str]] = defaultdict(list)

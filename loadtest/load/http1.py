@@ -1,6 +1,6 @@
 """An incremental reader of HTTP/1.1 responses that counts server-sent events, for the load client.
 
-It parses what a gateway sends and refuses the rest; it is not a general client. Bytes may arrive in pieces of any size.
+It parses what a gateway sends and refuses the rest; it is not a general client. Bytes may arrive in parts of any size.
 """
 
 import re
@@ -13,14 +13,14 @@ _TOKENS: Final = re.compile(rb'"completion_tokens": ?(\d+)')
 
 
 class MalformedResponse(Exception):
-    """The bytes are not a response this reader understands."""
+    """The bytes are not a response that this reader supports."""
 
 
 class ResponseReader:
-    """One response; make a new one for each request on a connection.
+    """Reads one response; make a new reader for each request on a connection.
 
-    `events` counts events with data, without the closing `[DONE]`, which sets `done`. `complete` says that the body's
-    end has been seen. Events must end with two line feeds, as every OpenAI-shaped server sends them.
+    `events` counts events with data, without the closing `[DONE]`, which sets `done`. `complete`: the body's end has
+    come. Events must end with two line feeds, as every OpenAI-compatible server sends them.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class ResponseReader:
         self._last_event = b""
 
     def feed(self, data: bytes) -> int:
-        """Read on; gives the number of events that this piece completed. Raises MalformedResponse."""
+        """Parse data; return the number of events that it completed. Raises MalformedResponse."""
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
@@ -80,24 +80,24 @@ class ResponseReader:
         return self.events - before
 
     def end_of_connection(self) -> None:
-        """The peer closed: that is a body's end only where neither a length nor chunks announced another one."""
+        """Note that the peer closed, which ends a body only without a length or chunks."""
         if self.status and not self._chunked and self._left is None:
             self.complete = True
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the connection may carry another request."""
+        """Whether the connection can be reused."""
         delimited = self._chunked or self._left is not None
         return self.complete and delimited and self.header(b"connection").lower() != b"close"
 
     @property
     def output_tokens(self) -> int | None:
-        """Completion tokens by the answer's `usage`, or None where it has none."""
+        """Completion tokens in the answer's `usage`, or None."""
         found = _TOKENS.search(self._last_event if self.event_stream else b"".join(self._body))
         return int(found[1]) if found else None
 
     def header(self, name: bytes) -> bytes:
-        """A header's value by its lower-case name; empty where there is none."""
+        """Return a header's value by its lower-case name; empty where there is none."""
         start = self.head.lower().find(b"\r\n" + name + b":")
         if start < 0:
             return b""
@@ -120,7 +120,7 @@ class ResponseReader:
             self._left = int(length)
 
     def _read_chunks(self, data: bytes) -> None:
-        """Whole chunks are taken, an incomplete one waits for more; gateways send small ones."""
+        """Parse complete chunks; an incomplete one, always small from a gateway, waits for more data."""
         position = 0
         while not self.complete:
             line_end = data.find(b"\r\n", position)
@@ -134,7 +134,7 @@ class ResponseReader:
                 raise MalformedResponse("a chunk's length is not a number") from None
             start, end = line_end + 2, line_end + 2 + length
             if length <= 0:
-                # The last chunk: a blank line ends it, after trailers if there are any.
+                # The last chunk: a blank line ends it, after any trailers.
                 blank = data.find(b"\r\n\r\n", line_end)
                 if length < 0:
                     raise MalformedResponse("a chunk's length is negative")
@@ -157,7 +157,7 @@ class ResponseReader:
         if not self.event_stream:
             self._body.append(payload)
             return
-        # Here `_body` holds at most the beginning of one event.
+        # `_body` holds at most the beginning of one event.
         if self._body:
             payload = self._body.pop() + payload
         events = payload.split(b"\n\n")
@@ -170,6 +170,6 @@ class ResponseReader:
             elif event.startswith(b"data:"):
                 self.events += 1
                 self._last_event = event
-                # Text cannot look like this: its quotes are escaped.
+                # Text cannot match: its quotes are escaped.
                 if event.startswith(b'data: {"error"'):
                     self.failed = True

@@ -1,4 +1,4 @@
-"""What it costs to find who holds how much of a prompt, and what an index of millions of blocks weighs."""
+"""Measures the CPU cost of prefix lookups and the memory of an index of millions of blocks."""
 
 import random
 import subprocess
@@ -16,15 +16,15 @@ PROMPT_TOKENS = 4000
 BLOCK_TOKENS = 32
 BLOCKS = PROMPT_TOKENS // BLOCK_TOKENS
 FEW_HOLDERS, MANY_HOLDERS = 16, 256
-#: The most blocks that the memory is measured with.
+#: Blocks of the memory measurement.
 MILLIONS = 10_000_000
-#: Prompts that are looked up: enough that no cache of the CPU holds what they touch.
+#: Prompts that are looked up: enough to exceed the CPU's caches.
 _PROMPTS = 2000
 _VOCABULARY = 32_000
 
 
 class LookupCost(msgspec.Struct, frozen=True):
-    """Microseconds of CPU to look up one hashed prompt; every holder has part of it."""
+    """CPU microseconds to look up one hashed prompt of which every holder has a part."""
 
     holders: int
     blocks: int
@@ -32,7 +32,7 @@ class LookupCost(msgspec.Struct, frozen=True):
 
 
 class IndexCost(msgspec.Struct, frozen=True):
-    """Microseconds of CPU a prompt of 4,000 tokens, by part and together, and the memory of ten million blocks."""
+    """CPU microseconds per prompt of 4,000 tokens, by part and in all, and the memory of ten million blocks."""
 
     hash_us: float
     lookups: list[LookupCost]
@@ -41,7 +41,7 @@ class IndexCost(msgspec.Struct, frozen=True):
     rss_gb: float
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Format the results as text lines."""
         return [
             f"hash {PROMPT_TOKENS} tokens into {BLOCKS} blocks: {self.hash_us:.1f} us",
             *(f"look up, {c.holders} holders, {c.blocks:,} blocks: {c.us:.1f} us" for c in self.lookups),
@@ -52,7 +52,7 @@ class IndexCost(msgspec.Struct, frozen=True):
 
 
 def index_cost(blocks: tuple[int, ...] = (100_000, MILLIONS), weighed: int = MILLIONS) -> IndexCost:
-    """Measure, with indexes of so many blocks; takes about a minute. The memory is that of a fresh process."""
+    """Measure with indexes of these sizes in blocks, in about a minute; memory in a fresh process."""
     rng = random.Random(1)
     prompt = [rng.randrange(_VOCABULARY) for _ in range(PROMPT_TOKENS)]
     return IndexCost(
@@ -65,7 +65,7 @@ def index_cost(blocks: tuple[int, ...] = (100_000, MILLIONS), weighed: int = MIL
 
 
 def lookup_cost(holders: int, blocks: int) -> LookupCost:
-    """Each prompt is held to its end by one replica and as far as a shared beginning goes by all others."""
+    """Measure lookups of prompts that one replica holds in full and all others up to a shared beginning."""
     rng = random.Random(2)
     index = PrefixIndex(max(blocks, BLOCKS * 2))
     handles = [index.add(f"pool/{number}") for number in range(holders)]
@@ -84,7 +84,7 @@ def lookup_cost(holders: int, blocks: int) -> LookupCost:
 
 
 def fill(blocks: int) -> PrefixIndex:
-    """An index of so many blocks in prompts of 4,000 tokens, most with one holder."""
+    """Make an index of `blocks` blocks in prompts of 4,000 tokens, most with one holder."""
     rng = random.Random(3)
     index = PrefixIndex(blocks)
     handles = [index.add(f"pool/{number}") for number in range(FEW_HOLDERS)]
@@ -97,7 +97,7 @@ def fill(blocks: int) -> PrefixIndex:
 
 
 def rss_gb(blocks: int) -> float:
-    """Peak memory of a fresh process with such an index and nothing else, in 10**9 bytes."""
+    """Return the peak memory of a fresh process with only such an index, in 10**9 bytes."""
     program = (
         "import resource; from loadtest.load.index_cost import fill; "
         f"index = fill({blocks}); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
@@ -116,7 +116,7 @@ def _whole_us(prompt: list[int]) -> float:
 
 
 def _update_us() -> float:
-    """A block that comes and goes in an index that holds others."""
+    """Measure storing and removing a block in an index that holds others."""
     index = PrefixIndex(2 * 100_000)
     rng = random.Random(4)
     index.store(index.add("pool/0"), (rng.getrandbits(64) for _ in range(100_000)))

@@ -1,4 +1,4 @@
-"""Benchmarks for people: progress bars, tables and JSON, with rich."""
+"""Prints the results of load benchmarks as tables, with rich."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,12 +16,12 @@ from loadtest.load.stack import Variant
 from loadtest.reports.console import _WIDTH, new_table
 from loadtest.reports.statistics import Percentiles
 
-#: More of a core than this, used by others, is worth a warning.
+#: Share of a core used by other processes from which on a warning is printed.
 _NOISE: Final = 0.1
 
 
 def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
-    """Two tables, of costs and of latencies, and what their columns mean."""
+    """Print tables of costs and latencies, and an explanation of their columns."""
     costs = new_table(
         "What a request and a token cost" + (f" (medians of {repeat} runs)" if repeat > 1 else ""),
         *("mode", "clients", "req/s", "tok/s", "us/req", "us/token", "busy", "MB", "errors"),
@@ -65,7 +65,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
 
 
 def print_added(costs: Sequence[AddedCost], out: Console) -> None:
-    """What limits, filters and telemetry add, beside what the same load costs without."""
+    """Print the cost added by limits, filters and telemetry beside that of the plain load."""
     table = new_table(
         "What is added to the plain load",
         *("mode", "clients", "runs", "us/request", "us/token", "store calls/request"),
@@ -114,7 +114,7 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
 
 
 def print_fairness(results: Sequence[Fairness], out: Console) -> None:
-    """A light tenant's time to first token, alone and beside a flood."""
+    """Print a light tenant's TTFT, alone and beside a flood."""
     table = new_table(
         "A light tenant's time to first token beside a flood of long prompts, ms: p50/p90/p99",
         *("flood's prompts", "answered", "context", "runs", "alone", "beside", "p99 ratio", "errors"),
@@ -135,7 +135,7 @@ def print_fairness(results: Sequence[Fairness], out: Console) -> None:
 
 
 def print_drain(result: Drain, out: Console) -> None:
-    """A batch and an interactive client, each alone and both together."""
+    """Print the rates of a batch and an interactive client, each alone and both together."""
     table = new_table(
         f"A batch beside {result.clients} interactive clients on {result.slots} slots, medians of {result.runs} runs",
         *("client's first token, ms: p50/p90/p99", "alone", "beside", "p99 ratio", "errors"),
@@ -149,7 +149,7 @@ def print_drain(result: Drain, out: Console) -> None:
 
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
-    """The figure as a table."""
+    """Print the figure as a table."""
     table = new_table(
         "Mean latency of a request that is not streamed, ms",
         *("clients", "requests", "gateway", "engine queue", "engine", "whole", "gateway share", "tokens/answer"),
@@ -179,7 +179,7 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
 
 
 def _load_name(mode: str, variant: Variant, out: Console) -> str:
-    """On two lines where figures need the room."""
+    """Format a load's name, on two lines where the terminal is narrow."""
     name = load_name(mode, variant)
     return name if out.width >= _WIDTH else name.replace(", ", ",\n")
 
@@ -195,7 +195,7 @@ def _warn_of_others(shares: Sequence[float], out: Console) -> None:
 
 
 def print_soak(result: SoakResult, out: Console) -> None:
-    """The series, its slope and the verdict."""
+    """Print the series, its slope and the verdict."""
     table = new_table(f"Worker memory after {result.warmup:,} requests of warm-up", "requests", "MB", left=0)
     for ended, memory in result.series:
         table.add_row(f"{ended:,}", f"{memory:.1f}")
@@ -221,7 +221,7 @@ def _three(value: Percentiles | None) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits or more are enough."""
+    """Format with about three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 

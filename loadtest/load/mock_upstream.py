@@ -1,9 +1,9 @@
-"""An upstream with OpenAI's API of next to no cost, for benchmarks of the gateway in front of one.
+"""A mock upstream with OpenAI's API at minimal cost, for benchmarks of the gateway in front of it.
 
 usage: python -m loadtest.load.mock_upstream PORT OUTPUT_TOKENS PACE_MS
 
-It looks at two things in a request, whether it is a stream and whether it is a GET, and answers with constants; with
-PACE_MS 0 all of an answer comes at once. All streams get their events in one tick, as an engine's sequences do.
+It checks only whether a request is a stream or a GET, and answers with constants; with PACE_MS 0 the whole answer comes
+at once. All streams get their events in one tick, as an engine's sequences do.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _STREAM: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfe
 
 
 class Answers:
-    """What is said, and the streams that are being answered, each with the events that it still gets."""
+    """The constant answers, and the open streams with their remaining events."""
 
     def __init__(self, tokens: int, pace_ms: float) -> None:
         self.tokens = tokens
@@ -42,7 +42,7 @@ class Answers:
         self.streams: dict[asyncio.Transport, int] = {}
 
     async def tick(self) -> None:
-        """Give every stream an event, for ever, at the pace."""
+        """Send every stream one event per tick, forever."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
@@ -58,7 +58,7 @@ class Answers:
 
 
 class Connection(asyncio.Protocol):
-    """One request after the other; only bodies with a content-length."""
+    """A connection that answers one request after the other; bodies need a content-length."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -66,16 +66,15 @@ class Connection(asyncio.Protocol):
         self._came = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed: its stream needs nothing more."""
+        """Drop the connection's stream."""
         if self._transport is not None:
             self._answers.streams.pop(self._transport, None)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; answer each request once it is whole."""
+        """Answer each complete request."""
         self._came += data
         while (end := self._came.find(b"\r\n\r\n")) >= 0:
             head = self._came[:end].lower()
@@ -109,12 +108,12 @@ def _json(body: bytes) -> bytes:
 
 
 async def listen(port: int, answers: Answers) -> asyncio.Server:
-    """Listen on loopback; port 0: any."""
+    """Listen on loopback; port 0 means any."""
     return await asyncio.get_running_loop().create_server(lambda: Connection(answers), "127.0.0.1", port)
 
 
 async def serve(port: int, tokens: int, pace_ms: float) -> None:
-    """Listen until cancelled."""
+    """Serve until cancelled."""
     answers = Answers(tokens, pace_ms)
     async with await listen(port, answers) as server:
         if pace_ms:

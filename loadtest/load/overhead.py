@@ -1,4 +1,4 @@
-"""What the gateway costs: CPU for a request and for a streamed token, memory, and the latency it adds."""
+"""Measures the gateway's overhead: CPU per request and per streamed token, memory, and added latency."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,24 +24,24 @@ from loadtest.reports.statistics import Percentiles, median_or_none, median_perc
 PROMPT: Final = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle, and explain what it says in detail."
 )
-#: One of the engines of gateway/config/models/engines.py that a benchmark can have without a GPU.
+#: The engines of gateway/config/models/engines.py that a benchmark can run without a GPU.
 BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
 #: Different prompts of one load.
 _PROMPTS: Final = 8192
-#: A core that takes so many times as long as it can for a fixed loop is not left to the gateway alone; differences are
-#: of runs without that, where there are so many.
+#: A core on which a fixed loop takes more than this multiple of its best time is shared with other work; differences
+#: use runs below it, if there are at least this many.
 _CALM: Final = 1.2
 _ENOUGH: Final = 3
-#: Answers that are compared before a load with filters.
+#: Number of answers that are compared before a load with filters.
 _COMPARED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One kind of load.
+    """A kind of load.
 
-    A window holds `lives` answers for each client and at least `least`; for one client alone it holds `least_alone`.
+    A window has `lives` answers per client and at least `least`; for a single client it has `least_alone`.
     """
 
     engine: tuple[str, ...]
@@ -53,12 +53,12 @@ class Mode:
     output_tokens: int = 128
 
     def requests(self, concurrency: int) -> int:
-        """Answers in a window, when the command line does not say."""
+        """Return the default number of answers in a window."""
         return max(self.lives * concurrency, self.least) if concurrency > 1 else self.least_alone
 
     @property
     def ramp_seconds(self) -> float:
-        """One answer's time: clients of a paced engine start spread over it and stay spread."""
+        """Duration of one answer: clients of a paced engine start spread over it and stay spread."""
         return self.output_tokens * self.step_ms / 1e3
 
 
@@ -72,17 +72,17 @@ MODES: Final = {
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
-    `variant`: the key of a `limited` load has limits on requests, tokens and concurrency, and a budget; prompts and
-    answers of a `filtered` one are looked at for personal data, prompt injection and the terms of a blocklist; an
-    `observed` one goes to a gateway with metrics, a journal and traces of 1 %, which all others are without. Answers of
-    `parsed`, `thinking` and `calling` ones are taken apart: they are text, a thought, and a call of a tool.
+    `variant`: the key of a `limited` load has limits on requests, tokens and concurrency, and a budget; a `filtered`
+    load is checked for personal data, prompt injection and the terms of a blocklist; an `observed` one goes to a
+    gateway with metrics, a journal and traces of 1 %, which all others lack. Answers of `parsed`, `thinking` and
+    `calling` loads are parsed: they are text, reasoning, and a tool call.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
-    the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
-    of a core, the worse of the two, that went to other processes: they make everybody wait. `core_loop_us` is what a
-    fixed loop took on the gateway's core, the longer of before and after the load: it tells how fast that core was.
-    `added_ttft_most_ms` is TTFT less one step, the shortest time in which the paced engine gives a first token;
-    `added_ttft_least_ms` is TTFT less two, for a request that has to wait for the step that has just begun. In a closed
-    loop nearly all do: a client sends its next request when a step has ended. What the gateway adds lies between.
+    the load's core that engine and client used: near 1 they were the bottleneck, not the gateway. `others_busy` is the
+    share of a core, the worse of the two, used by other processes, which delay everything. `core_loop_us` is the time
+    of a fixed loop on the gateway's core, the longer of before and after the load: a measure of that core's speed.
+    `added_ttft_most_ms` is TTFT less one step, the paced engine's shortest TTFT; `added_ttft_least_ms` is TTFT less two
+    steps, for a request that waits for a step that has just begun. In a closed loop nearly all do: a client sends its
+    next request when a step has ended. The gateway's added TTFT lies between.
     """
 
     mode: str
@@ -113,10 +113,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddedCost(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU that a variant adds to a plain load, in microseconds: medians of the differences in each run.
+    """CPU that a variant adds to a plain load, in microseconds: medians over runs of the differences.
 
-    `slow` more runs are left out, as the core was slow in one of their two windows.
-    `batches_per_request` are script calls of the store, each of which serves the requests of one event-loop tick.
+    `slow` further runs are left out because the core was slow in one of their two windows.
+    `batches_per_request` are script calls to the store, each for the requests of one event-loop tick.
     """
 
     mode: str
@@ -142,14 +142,14 @@ def overhead(
     engine: BenchEngine = "simulated",
     show: Callable[[str, float, int], None] | None = None,
 ) -> tuple[list[Cell], list[AddedCost]]:
-    """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
+    """Measure every mode at every concurrency, `repeat` times, each with a fresh gateway; return medians.
 
-    With each gateway there are so many `rounds` of all its loads: on a machine that is fast now and slow then, many
-    short windows side by side say more of a difference than a few long ones.
-    `engine` is what the gateway has behind it, as its configuration names it. The variants `beside` the plain load run
-    on the same gateway, in turn, `observed` and those whose answers are taken apart on others beside it, and their cost
-    is given too; with `filtered` among them all have long prompts, no two the same.
-    `show` follows the progress, as `Track` has it. Raises BenchError.
+    Each gateway gets `rounds` of all its loads: on a machine of varying speed many short windows side by side show a
+    difference better than a few long ones.
+    `engine` is the gateway's engine by its configuration name. The variants `beside` the plain load run on the same
+    gateway in turn (`observed` ones and those with parsed answers on others beside it), and their added cost is
+    returned too; with `filtered` among them all have long prompts, no two the same.
+    `show` gets the progress, see `Track`. Raises BenchError.
     """
     variants: tuple[Variant, ...] = ("plain", *beside)
     filters = "filtered" in variants
@@ -159,7 +159,7 @@ def overhead(
     start = partial(_stack, engine, cores=choose_cores(), filters=filters)
     track = Track(repeat * len(modes) * len(concurrencies) * rounds * len(variants), show)
     found: dict[tuple[str, int, Variant], list[Cell]] = {}
-    # A prompt that comes again is known to be clean, and costs next to nothing.
+    # A repeated prompt is cached as clean and costs next to nothing.
     serial = (f"{''.join(letters)}: {LONG_PROMPT[:-8]}" for letters in product(ascii_lowercase, repeat=6))
     for turn in range(repeat):
         for name in modes:
@@ -170,7 +170,7 @@ def overhead(
                 stack = ending.enter_context(start(mode))
                 stacks = dict.fromkeys(variants, stack)
                 if "observed" in variants:
-                    # Beside the other one: while one is measured, the other has nothing to do.
+                    # Beside the other gateway, which is idle while this one is measured.
                     stacks["observed"] = ending.enter_context(start(mode, observed=True))
                 if taken_apart:
                     parsed = ending.enter_context(start(mode, parsed=True))
@@ -196,13 +196,13 @@ def overhead(
 
 
 def in_turn(variants: tuple[Variant, ...], turn: int) -> tuple[Variant, ...]:
-    """The same from another one on: whatever comes later finds a warmer process, so each comes first in turn."""
+    """Rotate the variants: later ones find a warmer process, so each comes first in turn."""
     first = turn % len(variants)
     return (*variants[first:], *variants[:first])
 
 
 def load_name(mode: str, variant: Variant) -> str:
-    """A load as people read it."""
+    """Return a load's name for reports."""
     names = {"plain": "", "limited": "limits", "filtered": "filters"}
     name = names.get(variant, variant)
     return f"{mode}, {name}" if name else mode
@@ -224,13 +224,15 @@ def _stack(
 ) -> "AbstractContextManager[Stack]":
     if engine == "openai":
         return upstream_stack(mode.output_tokens, mode.step_ms, filters=filters, observed=observed, cores=cores)
-    return gateway_stack(list(mode.engine), link=engine, filters=filters, observed=observed, parsed=parsed, cores=cores)
+    return gateway_stack(
+        list(mode.engine), transport=engine, filters=filters, observed=observed, parsed=parsed, cores=cores
+    )
 
 
 def added_cost(plain: Sequence[Cell], variant: Sequence[Cell], fastest: float) -> AddedCost:
-    """What a variant adds, from cells of the same load, run by run.
+    """Return a variant's added cost from cells of the same load, run by run.
 
-    Runs in which the fixed loop took much longer than `fastest`, in microseconds, are left out, if enough are left.
+    Runs in which the fixed loop took much longer than `fastest` (microseconds) are left out, if enough remain.
     """
     first = variant[0]
     every = list(zip(plain, variant, strict=True))
@@ -260,7 +262,7 @@ def added_cost(plain: Sequence[Cell], variant: Sequence[Cell], fastest: float) -
 
 
 def combine(cells: Sequence[Cell]) -> Cell:
-    """Repeats of one cell as one: counts are summed, the peak is the highest, everything else is the median."""
+    """Combine repeats of one cell: counts are summed, the peak is the highest, everything else the median."""
     first = cells[0]
     values: dict[str, object] = {"mode": first.mode, "variant": first.variant, "concurrency": first.concurrency}
     values["requests"] = sum(cell.requests for cell in cells)
@@ -311,7 +313,7 @@ def cell_of(
     variant: Variant = "plain",
     batches: float = 0.0,
 ) -> Cell:
-    """A load's result in figures for one request and one token; `batches` are the store's script calls a request."""
+    """Convert a load's result to figures per request and token; `batches` are the store's script calls per request."""
     mode = MODES[name]
     worker = result.cpu_seconds[stack.worker_pid]
     replica = stack.replica_cpu_seconds(result)

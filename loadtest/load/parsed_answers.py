@@ -1,4 +1,4 @@
-"""Whether the answers of the benchmark of parsing are taken apart: it is to measure thoughts and calls, not text."""
+"""Checks that the parsing benchmark's answers are really parsed into reasoning and tool calls."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,21 +10,21 @@ from loadtest.load.stack import Stack, Variant
 
 
 class Told(NamedTuple):
-    """What an answer has of each kind, however it came. `calls` are the tools' names and arguments in one."""
+    """An answer's content by kind, streamed or not. `calls` are the tools' names and arguments joined."""
 
     text: str
     reasoning: str
     calls: str
 
 
-#: The field of `Told` that answers to a variant's requests have, and no other.
+#: The only field of `Told` that answers to a variant's requests have.
 _KINDS: Final[Mapping[Variant, str]] = MappingProxyType({"parsed": "text", "thinking": "reasoning", "calling": "calls"})
-#: The variants that need a stack whose answers are taken apart.
+#: The variants that need a stack that parses answers.
 PARSED: Final = tuple(_KINDS)
 
 
 def require_parsed_answers(stack: Stack, bodies: Mapping[Variant, bytes]) -> None:
-    """Ask each of them once. Raises BenchError where a request fails or its answer is not of the variant's kind."""
+    """Send each body once. Raises BenchError if a request fails or its answer is not of the variant's kind."""
     for variant, body in bodies.items():
         found = told(stack.ask(body, variant))
         kinds = [kind for kind, said in found._asdict().items() if said]
@@ -33,7 +33,7 @@ def require_parsed_answers(stack: Stack, bodies: Mapping[Variant, bytes]) -> Non
 
 
 def told(answer: bytes) -> Told:
-    """What an answer's body says, of a stream or as a whole."""
+    """Read an answer's content from its body, streamed or not."""
     said = list(_messages(answer))
     calls = [call["function"] for message in said for call in message.get("tool_calls") or ()]
     return Told(
@@ -44,7 +44,7 @@ def told(answer: bytes) -> Told:
 
 
 def _messages(answer: bytes) -> Iterator[dict[str, Any]]:
-    """The whole message, or the pieces of a streamed one."""
+    """Yield the message, or the deltas of a streamed one."""
     events = [line.removeprefix(b"data: ") for line in answer.splitlines() if line.startswith(b"data: {")]
     for event in events or [answer]:
         for choice in json.loads(event).get("choices", ()):

@@ -1,4 +1,4 @@
-"""What the benchmark of answers that are taken apart is made of: what is asked, and what an engine says to that."""
+"""The load of the parsing benchmark: requests and the scripted answers of the engine."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,12 +8,12 @@ import msgspec
 from protos.script import Line
 from replicas.engines.answer_lengths import corpus_sentences
 
-#: The model's `output` in the configuration: the forms in which the answers below are written.
+#: The model's `output` in the configuration: the formats of the answers below.
 OUTPUT: Final = "{tools: hermes, reasoning: think}"
-#: What a prompt begins with that is to be answered with a thought, or with a call.
+#: Beginnings of prompts that are answered with reasoning, or with a tool call.
 _THINK: Final = "Think it over first."
 _CALL: Final = "Write it down with the tool."
-#: Short, so that the answers of 14 tokens come as far as the name.
+#: Short, so that answers of 14 tokens include the name.
 TOOL: Final = "note"
 _TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
@@ -23,13 +23,13 @@ _TOOL: Final[Mapping[str, Any]] = {
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     },
 }
-#: Far more than the 128 tokens that answers are cut at.
+#: Characters of an answer; far more than the 128 tokens at which answers are cut.
 _CHARACTERS: Final = 4000
 
 
 def script() -> bytes:
-    """The file of answers for the engine's replicas: a thought and a call, neither of which comes to its end."""
-    # In the words of its other answers: tokens are as long in all of them.
+    """Return the answer script of the replicas: reasoning and a tool call, both cut before their end."""
+    # The words of the other answers, so that tokens have the same length in all of them.
     text = " ".join(corpus_sentences())[:_CHARACTERS]
     arguments = msgspec.json.encode({"text": text}).decode()
     lines = [
@@ -40,7 +40,7 @@ def script() -> bytes:
 
 
 def asked(variant: str, prompt: str) -> tuple[str, dict[str, object]]:
-    """What a variant's requests say instead of a prompt, and what else is in their bodies."""
+    """Return a variant's prompt, and further members of its bodies."""
     if variant == "thinking":
         return f"{_THINK} {prompt}", {}
     if variant == "calling":

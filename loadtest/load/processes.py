@@ -1,4 +1,4 @@
-"""Processes of a benchmark: start them on a core, read what they use from /proc, end them by their id. Linux only."""
+"""Runs a benchmark's processes: starts them on a core, reads their use from /proc, ends them by id. Linux only."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-#: How Linux makes a clock's number of a process's.
+#: Linux's conversion of a process id to its CPU clock id.
 _PID_SHIFT: Final = 3
 _ALL_THREADS: Final = 2
 _STOP_SECONDS: Final = 15.0
@@ -20,20 +20,20 @@ _LOOPS: Final = 100_000
 
 
 class BenchError(RuntimeError):
-    """A benchmark cannot run or go on; the text is one line for a person."""
+    """A benchmark cannot run or continue; the text is one line for the user."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process, all its threads, user and system. Raises OSError when it is gone.
+    """Return the CPU seconds of a process, all threads, user and system. Raises OSError when it is gone.
 
-    By its clock (clock_getcpuclockid(3)), which counts nanoseconds; /proc has steps of 10 ms, which are 5 us for each
-    request of a window of 2,000.
+    It reads the process's clock (clock_getcpuclockid(3)) in nanoseconds; /proc has steps of 10 ms, 5 us per request of
+    a window of 2,000.
     """
     return time.clock_gettime((~pid << _PID_SHIFT) | _ALL_THREADS)
 
 
 def core_seconds(core: int) -> float:
-    """Time that a core was not idle, whoever used it (on a virtual machine other machines too)."""
+    """Return the busy seconds of a core over all users (on a virtual machine other machines too)."""
     found = re.search(rf"^cpu{core} (.+)", Path("/proc/stat").read_text(), re.MULTILINE)
     if found is None:
         raise ProcessLookupError(f"there is no core {core}")
@@ -43,10 +43,10 @@ def core_seconds(core: int) -> float:
 
 
 def loop_us(core: int) -> float:
-    """CPU time of a fixed loop, in microseconds, as a core is now.
+    """Return the CPU microseconds of a fixed loop on a core now.
 
-    Where something else shares the core's hardware, such as another virtual machine on its other thread, it takes up to
-    twice as long, and so does everything: no counter of this machine tells of that.
+    Where something else shares the core's hardware, such as another virtual machine on its other thread, everything
+    takes up to twice as long, which no counter of this machine shows.
     """
     with on_core(core):
         began = time.thread_time_ns()
@@ -57,7 +57,7 @@ def loop_us(core: int) -> float:
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
-    """A process's resident memory now, and its peak, in MB (10^6 bytes). Raises OSError when it is gone."""
+    """Return a process's current and peak resident memory in MB (10^6 bytes). Raises OSError when it is gone."""
     status = Path(f"/proc/{pid}/status").read_text()
     now, peak = (re.search(rf"{name}:\s+(\d+) kB", status) for name in ("VmRSS", "VmHWM"))
     if now is None or peak is None:
@@ -66,7 +66,7 @@ def memory_mb(pid: int) -> tuple[float, float]:
 
 
 def process_tree(pid: int) -> list[int]:
-    """A process and all its descendants."""
+    """Return the ids of a process and all its descendants."""
     found, todo = [], [pid]
     while todo:
         current = todo.pop()
@@ -78,7 +78,7 @@ def process_tree(pid: int) -> list[int]:
 
 
 def command_line(pid: int) -> list[str]:
-    """A process's arguments; empty when it is gone."""
+    """Return a process's arguments; empty when it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     except OSError:
@@ -93,20 +93,20 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def require_linux() -> None:
-    """Raises BenchError where there is no /proc and no core to pin to."""
+    """Raise BenchError unless there is /proc and CPU affinity."""
     if sys.platform != "linux":
         raise BenchError("measuring a gateway's CPU needs Linux: it reads /proc and pins processes to cores")
 
 
 def choose_cores() -> tuple[int, int]:
-    """The gateway's core and the load's: two different ones, where this process may use two."""
+    """Return the gateway's core and the load's: different ones, where this process may use two."""
     cores = sorted(os.sched_getaffinity(0))
     return cores[0], cores[-1]
 
 
 @contextlib.contextmanager
 def on_core(core: int) -> Iterator[None]:
-    """Keep this process on one core for a while; what it starts meanwhile stays there."""
+    """Pin this process to one core in the block; processes started in it stay there."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -124,7 +124,7 @@ def running(
     stdin: int = subprocess.DEVNULL,
     stdout: int | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process on a core, out of reach of this terminal's Ctrl-C; on leaving it is ended, at first kindly."""
+    """Run a process on a core, shielded from this terminal's Ctrl-C; end it on leaving, first by SIGTERM."""
     with on_core(core):
         process = subprocess.Popen(
             command, stdin=stdin, stdout=log if stdout is None else stdout, stderr=log, start_new_session=True
@@ -136,12 +136,12 @@ def running(
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a process by its id and collect it; what it had started and left behind is ended as well."""
+    """End a process by its id and reap it; end the descendants that it left behind as well."""
     descendants = process_tree(process.pid)[1:] if process.poll() is None else []
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)
-    except BaseException as reason:  # it takes too long, also for the person who presses Ctrl-C again
+    except BaseException as reason:  # a timeout, or a second Ctrl-C
         process.kill()
         process.wait()
         for pid in descendants:

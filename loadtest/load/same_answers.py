@@ -1,4 +1,4 @@
-"""Whether filters leave the prompts and answers of their benchmark alone: it is to measure looking, not acting."""
+"""Checks that filters leave their benchmark's prompts and answers unchanged: it measures scanning, not acting."""
 
 import json
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from loadtest.load.stack import Stack
 
 
 class Said(NamedTuple):
-    """An answer's text and how it ended, however it came."""
+    """An answer's text and finish reason, streamed or not."""
 
     text: str
     finish_reason: str
 
 
 def require_same_answers(stack: Stack, bodies: Sequence[bytes]) -> None:
-    """Ask each of them, of which an engine must make the same answer every time, with filters and without.
+    """Send each body with filters and without; an engine must give the same answer each time.
 
     Raises BenchError where a request fails or an answer differs.
     """
@@ -34,7 +34,7 @@ def require_same_answers(stack: Stack, bodies: Sequence[bytes]) -> None:
 
 
 def said(answer: bytes) -> Said:
-    """What an answer's body says, of a stream or as a whole."""
+    """Read an answer's text and finish reason from its body, streamed or not."""
     events = [line.removeprefix(b"data: ") for line in answer.splitlines() if line.startswith(b"data: {")]
     choices = [choice for event in events or [answer] for choice in json.loads(event).get("choices", ())]
     texts = [(choice.get("delta") or choice.get("message") or {}).get("content") or "" for choice in choices]

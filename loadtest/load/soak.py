@@ -1,4 +1,4 @@
-"""Whether a worker's memory stays flat: many short requests, and its resident memory at regular counts."""
+"""A soak test of a worker's memory: many short requests, with resident memory sampled at regular counts."""
 
 import random
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from loadtest.reports.statistics import slope
 CONCURRENCY: Final = 64
 SAMPLES: Final = 50
 _PROMPTS: Final = 1000
-#: So many samples at each end give the growth: one alone may meet an allocator's momentary peak.
+#: Samples at each end that give the growth: a single one may hit a momentary peak of the allocator.
 _END_SAMPLES: Final = 3
 
 
@@ -32,13 +32,13 @@ class SoakResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def growth_mb(self) -> float:
-        """The last samples' median less the first ones'."""
+        """Median of the last samples less that of the first ones."""
         values = [memory for _, memory in self.series]
         return median(values[-_END_SAMPLES:]) - median(values[:_END_SAMPLES]) if values else 0.0
 
     @property
     def mb_per_100k(self) -> float:
-        """The fitted line's rise over 100,000 requests."""
+        """Rise of the fitted line over 100,000 requests."""
         return slope(self.series) * 100_000
 
     @property
@@ -54,7 +54,7 @@ def soak(
     bound_mb: float = 5.0,
     show: Callable[[str, float, int], None] | None = None,
 ) -> SoakResult:
-    """Send `warmup` and then `requests` short requests at an instant engine. Raises BenchError."""
+    """Send `warmup` and then `requests` short requests to an instant engine. Raises BenchError."""
     track = Track(1, show)
     track.at("starting a gateway")
     series: list[tuple[int, float]] = []
@@ -81,6 +81,6 @@ def soak(
 
 
 def _bodies() -> list[bytes]:
-    """Many different prompts, so that caches fill as they would."""
+    """Make many different prompts, so that caches fill as in service."""
     rng = random.Random(1)
     return [chat_body(random_prompt(rng, rng.randrange(5, 60)), stream=False, max_tokens=14) for _ in range(_PROMPTS)]

@@ -1,4 +1,4 @@
-"""A gateway of a benchmark's own: one worker on one core, keys on, and one simulated replica on another core."""
+"""A benchmark's gateway stack: one worker with API keys on one core, and simulated replicas on another core."""
 
 import contextlib
 import functools
@@ -26,8 +26,8 @@ from loadtest.load.processes import BenchError, choose_cores, command_line, on_c
 from replicas.engines.answer_lengths import corpus_sentences
 
 MODEL: Final = "mixtral-8x7b"
-#: Whose key a load has: a tenant's with nothing of its own, with limits, with filters, and that of a gateway that tells
-#: what it does, or whose answers are taken apart: text, thoughts and calls of tools.
+#: The variant of a load: a tenant without limits, with limits, or with filters; a gateway with telemetry; a gateway
+#: that parses answers of text, reasoning or tool calls.
 Variant = Literal["plain", "limited", "filtered", "observed", "parsed", "thinking", "calling"]
 _TENANTS: Final[Mapping[Variant, str]] = {
     "plain": "default",
@@ -42,7 +42,7 @@ _SYSTEM: Final = "You are a helpful assistant."
 _READY_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 60.0
 _CLI: Final = [sys.executable, "-m", "gateway.cli.main"]
-#: The tenant `limited` has every kind of limit there is, each of them far away.
+#: The tenant `limited` has every kind of limit, each too high to be reached.
 _CONFIG: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
 state: state
@@ -57,11 +57,11 @@ tenants:
   - name: limited
     limits: {{rpm: 1000000000, tpm: 1000000000000, concurrency: 1000000, budget: {{usd: 1000000, period: month}}}}
 """
-#: The default policy takes thousands of long prompts to learn that an engine takes no time, and holds them back until
-#: then; nothing of that is to be in the difference that filters make.
+#: The default policy needs thousands of long prompts to learn that an engine takes no time and holds them back until
+#: then, which would distort the cost of filters.
 _NO_PACING: Final = "    routing: {policy: least_load}\n"
 _BLOCKLIST: Final = "blocklist.txt"
-#: The end of a configuration in which the tenant `filtered` has every shipped filter both ways.
+#: The end of a configuration in which the tenant `filtered` has every shipped filter in both directions.
 _FILTERS: Final = f"""\
   - {{name: filtered, safety: everything}}
 safety:
@@ -85,7 +85,7 @@ observability:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A running gateway and what a load needs to know of it."""
+    """A running gateway and what a load needs to use it."""
 
     port: int
     keys: Mapping[Variant, str]
@@ -97,7 +97,7 @@ class Stack:
     load_core: int
 
     def others_busy(self, result: LoadResult) -> float:
-        """The share of the two cores' time in a window that went to other processes, the worse of both."""
+        """Return the share of a core's time in a window used by other processes, the worse of the two cores."""
         replicas = self.replica_cpu_seconds(result)
         engine = replicas + result.client_cpu_seconds
         gateway = sum(result.cpu_seconds.values()) - replicas
@@ -108,11 +108,11 @@ class Stack:
         return round(max(0.0, others) / result.seconds, 3)
 
     def replica_cpu_seconds(self, result: LoadResult) -> float:
-        """What the replicas used in a window."""
+        """Return the replicas' CPU seconds in a window."""
         return sum(result.cpu_seconds[pid] for pid in self.replica_pids)
 
     def script_calls(self) -> int:
-        """Scripts that the store has run so far."""
+        """Return the number of scripts that the store has run so far."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(5.0)
             client.connect(str(self.config.parent / "state" / "store.sock"))
@@ -125,7 +125,7 @@ class Stack:
     def load(
         self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None, *, variant: Variant = "plain"
     ) -> LoadResult:
-        """Run a load in a process of its own. `progress` gets the number of answers. Raises BenchError."""
+        """Run a load in its own process. `progress` gets the number of answers. Raises BenchError."""
         with self._client(spec, variant) as client:
             assert client.stdout is not None
             for line in client.stdout:
@@ -142,7 +142,7 @@ class Stack:
         raise BenchError(f"the load client ended with status {client.returncode} and no whole result")
 
     def ask(self, body: bytes, variant: Variant) -> bytes:
-        """What one request is answered, whole. Raises BenchError."""
+        """Send one request and return the answer's body. Raises BenchError."""
         headers = {"authorization": f"Bearer {self.keys[variant]}", "content-type": "application/json"}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", body, headers)
         try:
@@ -157,7 +157,7 @@ class Stack:
             raise BenchError(f"a {variant} request got no answer: {error}") from None
 
     def limited_use(self) -> dict[str, int]:
-        """What the requests with the limited key have used so far, as `penstock usage` has it. Raises BenchError."""
+        """Return the limited key's usage so far, from `penstock usage`. Raises BenchError."""
         rows = _json_of(
             "usage", "--config", str(self.config), "--tenant", "limited", "--by", "tenant", "--since", "24h"
         )
@@ -166,7 +166,7 @@ class Stack:
 
     @contextlib.contextmanager
     def flood(self, spec: LoadSpec) -> Iterator[None]:
-        """A load with the limited key beside whatever the block does; nobody looks at what comes of it."""
+        """Run a load with the limited key during the block; its result is discarded."""
         with self._client(spec, "limited", watched=False) as client:
             yield
             if client.poll() is not None:
@@ -174,7 +174,7 @@ class Stack:
 
     @contextlib.contextmanager
     def _client(self, spec: LoadSpec, variant: Variant, *, watched: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
-        """A load client that has got its orders."""
+        """Start a load client and send it its specification."""
         spec = msgspec.structs.replace(
             spec,
             port=self.port,
@@ -193,7 +193,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class BenchPool:
-    """Replicas of one shape, all in one process."""
+    """A pool of replicas of one shape, all in one process."""
 
     name: str
     tp: int
@@ -207,20 +207,21 @@ def gateway_stack(
     *,
     pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),),
     context: int = 32768,
-    link: Literal["simulated", "trtllm_grpc"] = "simulated",
+    transport: Literal["simulated", "trtllm_grpc"] = "simulated",
     filters: bool = False,
     observed: bool = False,
     parsed: bool = False,
     cores: tuple[int, int] | None = None,
 ) -> Iterator[Stack]:
-    """Start the store, one worker and replicas with these engine options; all ends with the block.
+    """Start the store, one worker and replicas with these engine options; all end with the block.
 
-    `link` is the engine that the gateway takes them for: they speak sessions, and TensorRT-LLM's own service. With
-    `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and traces of 1 %; a
-    `parsed` one takes answers apart, and its replicas have thoughts and calls to give (loadtest/load/parsing_load.py).
-    The gateway's processes share the first core this process may use; the replicas, the load client and meanwhile this
-    process itself have the last one. A stack beside another must be told these `cores`, as the process is on one of
-    them then. Raises BenchError.
+    `transport` is the engine in the gateway's configuration: replicas serve both sessions and TensorRT-LLM's own
+    service. With `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and
+    traces of 1 %; a `parsed` one parses answers, and its replicas have a script of reasoning and tool calls
+    (loadtest/load/parsing_load.py).
+    The gateway's processes share the first core that this process may use; the replicas, the load client and, in the
+    block, this process share the last one. A second stack must be given the same `cores`, as the process is then pinned
+    to one of them. Raises BenchError.
     """
     with _bench(cores, filters=filters, observed=observed) as bench:
         ports = _free_ports(sum(pool.replicas for pool in pools))
@@ -240,7 +241,7 @@ def gateway_stack(
             processes[f"the replica {pool.name}"] = bench.start(command)
             replicas = json.dumps([f"grpc://{address}" for address in addresses])
             shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}"
-            lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: {link}, replicas: {replicas}}}")
+            lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: {transport}, replicas: {replicas}}}")
         yield bench.serve(lines, processes, context, model)
 
 
@@ -253,7 +254,7 @@ def upstream_stack(
     observed: bool = False,
     cores: tuple[int, int] | None = None,
 ) -> Iterator[Stack]:
-    """The same in front of loadtest/load/mock_upstream.py, which alone can count its tokens."""
+    """Start a stack in front of loadtest/load/mock_upstream.py."""
     with _bench(cores, filters=filters, observed=observed) as bench:
         (port,) = _free_ports(1)
         command = [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(output_tokens), str(pace_ms)]
@@ -264,7 +265,7 @@ def upstream_stack(
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """Where a stack is set up: its folder and cores, and what ends with it."""
+    """The set-up of a stack: its folder, its cores, and its exit stack."""
 
     ending: contextlib.ExitStack
     folder: Path
@@ -275,13 +276,13 @@ class _Bench:
     observed: bool
 
     def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
-        """Something that the gateway is in front of."""
+        """Start a process behind the gateway."""
         return self.ending.enter_context(running(command, self.load_core, log=self.log))
 
     def serve(
         self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, lines: str
     ) -> Stack:
-        """Start the gateway in front of these processes, with these pools and lines of its model."""
+        """Start the gateway in front of these processes, with these pools and configuration lines of its model."""
         (port,) = _free_ports(1)
         config = self.folder / "penstock.yaml"
         if self.filters:
@@ -332,7 +333,7 @@ def _create_key(config: Path, tenant: str) -> str:
 
 
 def _json_of(*command: str) -> Any:
-    """What a penstock command prints with --json. Raises BenchError."""
+    """Run a penstock command with --json and return its output. Raises BenchError."""
     done = subprocess.run([*_CLI, *command, "--json"], capture_output=True, check=False)
     if done.returncode:
         raise BenchError(f"penstock {command[0]} failed: {done.stderr.decode(errors='replace').strip()}")
@@ -340,7 +341,7 @@ def _json_of(*command: str) -> Any:
 
 
 def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: object) -> bytes:
-    """A chat request's JSON; a stream reports its usage, so that tokens are counted and not assumed."""
+    """Make a chat request's JSON; streams include usage, so that tokens are counted and not assumed."""
     body: dict[str, object] = {
         "model": MODEL,
         "messages": [
@@ -357,7 +358,7 @@ def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: object) -> 
 
 
 def random_prompt(rng: random.Random, words: int) -> str:
-    """Text that shares no prefix with another: common words in random order."""
+    """Make a text without shared prefixes: common words in random order."""
     return " ".join(rng.choices(_vocabulary(), k=words))
 
 
@@ -396,7 +397,7 @@ def _last_line(log: IO[bytes]) -> str:
 
 
 def _worker(gateway_pid: int) -> int:
-    """The one child that serves; the gateway's others are the store and multiprocessing's own."""
+    """Return the id of the worker among the gateway's children, which include the store and multiprocessing's own."""
     workers = [pid for pid in process_tree(gateway_pid) if "--multiprocessing-fork" in command_line(pid)]
     if len(workers) != 1:
         raise BenchError(f"expected one worker process under the gateway, found {len(workers)}")

@@ -1,1 +1,1 @@
-"""What benchmarks, the simulator and reproductions share: statistics, tables and plots."""
+"""Statistics, tables and plots shared by benchmarks, the simulator and reproductions."""

@@ -1,4 +1,4 @@
-"""Output of benchmarks: tables and progress on a terminal, results as JSON."""
+"""Writes the output of benchmarks: tables and progress on a terminal, results as JSON."""
 
 import contextlib
 import os
@@ -19,14 +19,14 @@ _WIDTH: Final = 120
 
 
 def console() -> Console:
-    """Where results go: standard output."""
+    """Return the console for results, on standard output."""
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
-    """A bar on standard error while the block runs; None where that is no terminal."""
+    """Show a bar on standard error during the block; yields None where that is no terminal."""
     err = Console(stderr=True)
     if not err.is_terminal:
         yield None
@@ -42,13 +42,13 @@ def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
 
 
 def write_json(path: Path, kind: str, results: object, settings: Mapping[str, object]) -> None:
-    """Results with the machine they are of. Raises OSError."""
+    """Write results with a description of the machine. Raises OSError."""
     document = {"benchmark": kind, "machine": machine(), "settings": settings, "results": results}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on and a reader cannot see."""
+    """Describe the machine and software that a figure depends on."""
     try:
         found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
@@ -62,9 +62,9 @@ def machine() -> dict[str, object]:
 
 
 def new_table(title: str, *columns: str, left: int = 1) -> Table:
-    """An empty table in the style of all benchmarks; columns but the first `left` ones hold figures."""
+    """Make an empty table in the style of all benchmarks; the columns after the first `left` ones hold figures."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
-    table.padding = (0, 1, 0, 0)  # one line of figures within 80 columns
+    table.padding = (0, 1, 0, 0)  # fits a row of figures into 80 columns
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number < left else "right", vertical="bottom", overflow="fold")
     return table

@@ -1,4 +1,4 @@
-"""How plots look: colours, and axes without decoration."""
+"""The style of plots: colours, and axes without decoration."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 INK: Final = "#222222"
 
 
-# Opaque, so that the dark ink is readable wherever the picture is shown.
+# Opaque, so that dark text is readable on any background.
 PAPER: Final = "#ffffff"
 
 
 def plain(axes: "Axes") -> None:
-    """Give axes the looks that all pictures share."""
+    """Style axes as in all plots."""
     axes.set_facecolor(PAPER)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(colors=INK)

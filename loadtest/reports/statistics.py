@@ -7,7 +7,7 @@ import msgspec
 
 
 class Percentiles(msgspec.Struct, frozen=True):
-    """The usual three, in the unit of the values."""
+    """p50, p90 and p99, in the unit of the values."""
 
     p50: float
     p90: float
@@ -15,7 +15,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float:
-    """A percentile of sorted values, linear between ranks (as numpy's default). Raises ValueError without values."""
+    """Return a percentile of sorted values, linear between ranks (numpy's default). Raises ValueError if empty."""
     if not ordered:
         raise ValueError("no values")
     rank = fraction * (len(ordered) - 1)
@@ -25,7 +25,7 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
 
 
 def percentiles(values: Sequence[float]) -> Percentiles | None:
-    """p50, p90 and p99, or None without values."""
+    """Return p50, p90 and p99, or None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -33,13 +33,13 @@ def percentiles(values: Sequence[float]) -> Percentiles | None:
 
 
 def median_or_none(values: Sequence[float | None]) -> float | None:
-    """The median of the values there are, or None."""
+    """Return the median of the values that are not None, or None."""
     present = [value for value in values if value is not None]
     return median(present) if present else None
 
 
 def median_percentiles(values: Sequence[Percentiles | None]) -> Percentiles | None:
-    """Each percentile's median over repeats, or None where no repeat has any."""
+    """Return each percentile's median over repeats, or None where no repeat has any."""
     present = [value for value in values if value is not None]
     if not present:
         return None
@@ -49,6 +49,6 @@ def median_percentiles(values: Sequence[Percentiles | None]) -> Percentiles | No
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least-squares change of y for one x; 0 with fewer than two distinct x."""
+    """Return the least-squares slope of y over x; 0 with fewer than two distinct x."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     return linear_regression(xs, ys).slope if len(set(xs)) > 1 else 0.0

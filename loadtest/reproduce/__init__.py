@@ -1,1 +1,1 @@
-"""Figures of papers, drawn again from the simulator, and what the papers say of them held against it."""
+"""Reproductions of papers' figures in the simulator, with checks of the papers' claims."""

@@ -7,12 +7,12 @@ from loadtest.simulation.simulated_requests import TimedRequest
 
 
 class ClosedLoop(Simulation):
-    """The simulation with clients in the place of a trace."""
+    """A simulation with clients instead of a trace."""
 
     def throughput(self, draw: Callable[[float], TimedRequest], clients: int, requests: int) -> float:
-        """Output tokens/s of so many requests in all, from the first one's arrival to the last one's end.
+        """Return output tokens/s over `requests` requests, from the first one's arrival to the last one's end.
 
-        `draw` makes the request that arrives at a time.
+        `draw` makes the request that arrives at a given time.
         """
         sent, now = 0, 0.0
         while len(self._outcomes) < requests:

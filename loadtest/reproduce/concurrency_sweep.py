@@ -1,4 +1,4 @@
-"""ScaleLLM's Experiment 4 (section 5.2): the throughput of ways to use eight GPUs, over concurrent requests."""
+"""ScaleLLM's Experiment 4 (section 5.2): throughput over concurrent requests of several shapes on eight GPUs."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from loadtest.simulation import simulated_fleet as simulated
 from loadtest.simulation.simulated_requests import TimedRequest
 from routing.policies.least_load import LeastLoad
 
-#: As in the figures' two halves.
+#: Concurrencies of the figures' two halves.
 LOW: Final = (1, 2, 4, 8, 16, 32)
 HIGH: Final = (64, 96, 128, 192, 256)
-#: Requests for each client, as in the paper.
+#: Requests per client, as in the paper.
 PER_CLIENT: Final = 20
 
 _SETTING: Final = (
@@ -32,12 +32,12 @@ _SETTING: Final = (
     "tokens. The paper shows its numbers only as a picture, so what is compared is what it says."
 )
 
-#: Output tokens/s by concurrency, then by the fleet's name.
+#: Output tokens/s by concurrency and fleet name.
 Throughputs = Mapping[int, Mapping[str, float]]
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """What is swept, with `per_client` requests for each client. Runs are repeated until they have `least` together."""
+    """A sweep with `per_client` requests per client. Runs are repeated until they have `least` requests in all."""
 
     low: Sequence[int] = LOW
     high: Sequence[int] = HIGH
@@ -45,7 +45,7 @@ class Sweep(msgspec.Struct, frozen=True):
     per_client: int = PER_CLIENT
 
     def run(self, fleets: Sequence[Fleet], show: Show = None) -> dict[int, dict[str, float]]:
-        """Every fleet at every concurrency, all with the same requests in the same order."""
+        """Run every fleet at every concurrency, with the same requests in the same order."""
         table: dict[int, dict[str, float]] = {}
         concurrencies = (*self.low, *self.high)
         for done, clients in enumerate(concurrencies):
@@ -57,7 +57,7 @@ class Sweep(msgspec.Struct, frozen=True):
 
     @property
     def setting(self) -> str:
-        """How it is run, in words."""
+        """Describe the setting in words."""
         return _SETTING.format(least=self.least, per_client=self.per_client)
 
     def _throughput(self, fleet: Fleet, clients: int, seed: int) -> float:
@@ -79,17 +79,17 @@ def wins(table: Throughputs, first: str, second: str, where: Sequence[int]) -> b
 
 
 def lead(table: Throughputs, first: str, second: str, clients: int) -> float:
-    """By which share one fleet is faster than another; negative where it is slower."""
+    """Return by which share one fleet is faster than another; negative where it is slower."""
     return table[clients][first] / table[clients][second] - 1
 
 
 def leads(table: Throughputs, first: str, second: str, where: Sequence[int]) -> str:
-    """The same at several concurrencies, in words."""
+    """Describe the leads at several concurrencies."""
     return ", ".join(f"{lead(table, first, second, c):+.1%} at {c}" for c in where)
 
 
 def passes_at(table: Throughputs, first: str, second: str) -> int | None:
-    """The concurrency from which on one fleet stays ahead of another; None where it ends behind."""
+    """Return the concurrency from which on one fleet stays ahead of another; None where it ends behind."""
     ahead = None
     for clients in sorted(table, reverse=True):
         if table[clients][first] <= table[clients][second]:
@@ -99,7 +99,7 @@ def passes_at(table: Throughputs, first: str, second: str) -> int | None:
 
 
 def rows(table: Throughputs) -> list[list[str]]:
-    """The table as text; the best of each concurrency is marked."""
+    """Format the table; the best fleet at each concurrency is marked."""
     found = []
     for clients, row in table.items():
         best = max(row.values())
@@ -108,7 +108,7 @@ def rows(table: Throughputs) -> list[list[str]]:
 
 
 def draw(table: Throughputs, sweep: Sweep, title: str) -> Callable[[Path], None]:
-    """The figure: its two halves, each with a line for each fleet, and beside them how far these are from the first."""
+    """Draw the figure: its two halves with a line per fleet, and beside them each fleet relative to the first."""
     names = tuple(table[sweep.low[0]])
     everywhere = (*sweep.low, *sweep.high)
 
@@ -129,5 +129,5 @@ def draw(table: Throughputs, sweep: Sweep, title: str) -> Callable[[Path], None]
 
 
 def _spaced_evenly(where: Sequence[int]) -> bool:
-    """Whether an axis that doubles shows them better."""
+    """Whether an axis of doubling ticks shows the values better."""
     return all(after == 2 * before for before, after in pairwise(where))

@@ -1,4 +1,4 @@
-"""DeepFlow's Figure 5: completion times on colocated replicas against a prefill/decode pair, by lengths and rate."""
+"""DeepFlow's Figure 5: completion times of colocated replicas relative to a prefill/decode pair, by length and rate."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,10 @@ from loadtest.simulation.heatmap_search import Plan, profile
 from protos.types import Shape
 from routing.contracts.heatmap import Cells
 
-#: Dense, as the paper's model of 34B that nobody published, and twice as large.
+#: A dense model like the paper's unpublished one of 34B, and twice as large.
 MODEL: Final = "llama-3.1-70b"
 SHAPE: Final = Shape(tp=4)
-#: By how much of the JCT a wrong choice may be worse to be called a minimal loss.
+#: Share of the JCT up to which the loss of a wrong choice counts as minimal.
 MINIMAL: Final = 0.10
 #: Share of the cells that keep their sign at all rates (section 5.3.2).
 STEADY: Final = 0.80
@@ -33,18 +33,18 @@ _SIDES: Final = {1: "one colocated replica", 2: "two, as many GPUs"}
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """The maps of one side by rate, in the order of the plan's rates."""
+    """The heatmaps of one side, in the order of the plan's rates."""
 
     name: str
     by_rate: tuple[Cells, ...]
 
     def known(self, number: int) -> list[float]:
-        """All cells at one rate that fit the model."""
+        """Return all cells at one rate that fit the model."""
         return [cell for row in self.by_rate[number] for cell in row if cell is not None]
 
 
 def reproduce(plan: Plan | None = None, show: Show = None) -> Reproduction:
-    """Profile each rate by itself, against one and against two colocated replicas."""
+    """Profile each rate separately, against one and against two colocated replicas."""
     plan = plan or Plan(MODEL)
     sides = [_profile(plan, replicas, show) for replicas in _SIDES]
     rows = [
@@ -65,7 +65,7 @@ def reproduce(plan: Plan | None = None, show: Show = None) -> Reproduction:
 
 
 def claims(plan: Plan, sides: Sequence[Maps]) -> Iterator[Claim]:
-    """The paper's three observations (section 5.3.1), each part by itself, for each of the sides."""
+    """Yield the paper's three observations (section 5.3.1), each part separately, for each of the sides."""
     for side in sides:
         yield from _of_side(plan, side)
 
@@ -115,7 +115,7 @@ def _of_side(plan: Plan, side: Maps) -> Iterator[Claim]:
 
 
 def _profile(plan: Plan, replicas: int, show: Show) -> Maps:
-    """Each rate's map, for so many colocated replicas."""
+    """Profile each rate's heatmap for `replicas` colocated replicas."""
     maps = []
     for rate in plan.rates:
         one = replace(plan, rates=(rate,), colocated_replicas=replicas)
@@ -124,7 +124,7 @@ def _profile(plan: Plan, replicas: int, show: Show) -> Maps:
 
 
 def _quarters(plan: Plan, cells: Cells) -> dict[tuple[str, str], float]:
-    """Means over the quarters of a map, by (prompt, decode): short or long each."""
+    """Return the means over the quarters of a map, by (prompt, decode), each short or long."""
     found: dict[tuple[str, str], list[float]] = {}
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):

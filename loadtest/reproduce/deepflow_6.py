@@ -1,4 +1,4 @@
-"""DeepFlow's Figure 6: policies on two colocated replicas and one prefill/decode pair, over the rate."""
+"""DeepFlow's Figure 6: policies on two colocated replicas and one prefill/decode pair, over the request rate."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,22 +26,22 @@ from routing.contracts.policy_settings import PolicySettings, Targets
 from routing.estimates.decode_length import Oracle
 
 RATES: Final = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0)
-#: The means of Azure's code trace of 2023 (8,819 requests, github.com/Azure/AzurePublicDataset): code completed.
+#: Code completion: the means of Azure's code trace of 2023 (8,819 requests, github.com/Azure/AzurePublicDataset).
 COMPLETION: Final = Synthetic(prompt_tokens=2048, output_tokens=28, variation=1.0)
-#: Whole functions written to such prompts; the length is a guess.
+#: Code generation: whole functions for such prompts; the length is a guess.
 GENERATION: Final = Synthetic(prompt_tokens=2048, output_tokens=250, variation=1.0)
 LOADS: Final = {"short answers": COMPLETION, "long answers": GENERATION}
-#: Share of answers whose length is predicted right, as in the paper (section 5.3.2).
+#: Share of answers whose length is predicted correctly, as in the paper (section 5.3.2).
 ACCURACY: Final = 0.9
-#: Two policies match whose mean JCTs differ by no more.
+#: Relative difference of mean JCTs up to which two policies match.
 ALIKE: Final = 0.05
-#: By more than this one is better, or loses.
+#: Relative difference above which a policy is better or worse.
 BETTER: Final = 0.02
-#: "Significant degradation" is taken to be half as much again.
+#: "Significant degradation" is taken to be at least this share.
 SIGNIFICANT: Final = 0.5
-#: Share of the requests in time at which a load counts as served.
+#: Share of requests in time from which on a load counts as served.
 REQUIRED: Final = 0.95
-#: A policy serves as many in time as another if it is no more than this share of all requests behind.
+#: Share of all requests by which a policy may be behind and still serve as many in time.
 NOT_FEWER: Final = 0.01
 
 RR, BLIND, AWARE, COMBINED, AUTO = "round_robin", "as published", "pd_heatmap", "combined", "auto"
@@ -83,19 +83,19 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much is played: `requests` at each rate, for each of so many draws."""
+    """Sizes of a run: `requests` at each rate, for each of `draws` random draws."""
 
     rates: Sequence[float] = RATES
     requests: int = 1500
     seeds: int = 2
 
 
-#: By policy, then in the order of the rates.
+#: Points by policy, in the order of the rates.
 Points = Mapping[str, Sequence[Point]]
 
 
 def reproduce(sizes: Sizes | None = None, plan: Plan | None = None, show: Show = None) -> Reproduction:
-    """Profile the heatmap, then play all loads with all policies at all rates."""
+    """Profile the heatmap, then simulate all loads with all policies at all rates."""
     sizes, plan = sizes or Sizes(), plan or Plan(MODEL, colocated_replicas=2)
     heatmap = Heatmap(profile(plan, [SHAPE], [(SHAPE, SHAPE)], show=show))
     found = {load: _sweep(sizes, heatmap, load, show) for load in LOADS}
@@ -115,7 +115,7 @@ def reproduce(sizes: Sizes | None = None, plan: Plan | None = None, show: Show =
 
 
 def claims(load: str, rates: Sequence[float], points: Points) -> Iterator[Claim]:
-    """The paper's three observations (section 5.3.2), then what this gateway's own policies must do better."""
+    """Yield the paper's three observations (section 5.3.2), then what this gateway's own policies must do better."""
     blind = _against_rr(points, BLIND)
     yield Claim(
         f"With {load}: under certain rates PD-aware outperforms RR.",
@@ -164,7 +164,7 @@ def _of_ours(load: str, rates: Sequence[float], points: Points, name: str) -> It
 
 
 def _sweep(sizes: Sizes, heatmap: Heatmap, load: str, show: Show) -> dict[str, list[Point]]:
-    """One load with all policies at all rates."""
+    """Simulate one load with all policies at all rates."""
     workloads = [WorkloadSpec(LOADS[load], sizes.requests, "poisson", seed).load() for seed in range(sizes.seeds)]
     points: dict[str, list[Point]] = {name: [] for name in NAMES}
     for done, rate in enumerate(sizes.rates):
@@ -203,7 +203,7 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def _against_rr(points: Points, name: str) -> list[float]:
-    """How much longer the mean JCT is than round robin's, at each rate."""
+    """Return by how much the mean JCT exceeds round robin's at each rate, as a share."""
     return [one.jct / other.jct - 1 for one, other in zip(points[name], points[RR], strict=True)]
 
 
@@ -212,7 +212,7 @@ def _at(rates: Sequence[float], change: Sequence[float], number: int) -> str:
 
 
 def _served(rates: Sequence[float], points: Sequence[Point]) -> str:
-    """The highest of the rates that is served."""
+    """Return the highest rate that is served, as text."""
     served = [rate for rate, point in zip(rates, points, strict=True) if point.in_time >= REQUIRED]
     return f"{max(served):g}/s" if served else "none of the rates"
 

@@ -1,6 +1,6 @@
-"""The engine model against published figures: tables of both, and docs/engine-model.md written from them.
+"""Compares the engine model with published figures and generates docs/engine-model.md.
 
-Everything here runs the scheduler and step function that serve in the simulated engine, not a formula beside them.
+All figures come from the scheduler and step function of the simulated engine, not from a separate formula.
 """
 
 import heapq
@@ -43,7 +43,7 @@ FIGURE_9 = (
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One published saturated throughput beside the model's, in output tokens/s."""
+    """A published saturated throughput and the model's, in output tokens/s."""
 
     workload: Workload
     tp: int
@@ -52,13 +52,13 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """Relative, positive when the model is too fast."""
+        """Relative error, positive when the model is too fast."""
         return self.predicted / self.published - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """What a closed loop measured: output tokens/s, and means of time to first token and between tokens in s."""
+    """Results of a closed loop: output tokens/s, and mean seconds to the first token and between tokens."""
 
     throughput: float
     ttft: float
@@ -66,14 +66,14 @@ class LoopResult:
 
 
 def replica(model: str, shape: Shape, max_batch_size: int = 2048) -> ReplicaModel[Sequence]:
-    """A model replica on H100s with the fitted coefficients."""
+    """Make a model replica on H100s with the fitted coefficients."""
     profile = PROFILES[model]
     limits = Limits(kv_blocks(profile, shape), max_batch_size=max_batch_size)
     return ReplicaModel(limits, RooflineTimer(profile, shape))
 
 
 def saturated(model: str, shape: Shape, workload: Workload) -> float:
-    """Output tokens/s as in the published runs: all requests are queued at once and the last one ends the clock."""
+    """Return output tokens/s as in the published runs: all requests are queued at once, until the last one's end."""
     engine = replica(model, shape)
     for _ in range(workload.requests):
         engine.submit([Sequence(workload.prompt, workload.output, workload.output)], 0.0)
@@ -85,7 +85,7 @@ def saturated(model: str, shape: Shape, workload: Workload) -> float:
 
 
 def saturation(model: str) -> list[Comparison]:
-    """Every published saturated figure of a model beside the predicted one."""
+    """Compare every published saturated figure of a model with the predicted one."""
     return [
         Comparison(workload, tp, published, saturated(model, Shape(tp=tp), workload))
         for workload, row in zip(WORKLOADS, SATURATED[model], strict=True)
@@ -94,7 +94,7 @@ def saturation(model: str) -> list[Comparison]:
 
 
 def mean_absolute_error(comparisons: list[Comparison]) -> float:
-    """Mean of the errors' magnitudes, as a fraction."""
+    """Return the mean of the errors' magnitudes, as a fraction."""
     return fmean(abs(c.error) for c in comparisons)
 
 
@@ -105,12 +105,12 @@ class ClosedLoop:
         self, engines: list[ReplicaModel[Sequence]], draw: Callable[[], Sequence], route: random.Random
     ) -> None:
         self._engines, self._draw, self._route = engines, draw, route
-        self._pending: list[tuple[float, int]] = []  # when the current step of an engine ends
+        self._pending: list[tuple[float, int]] = []  # (end of the current step, engine)
         self._stepping = [False] * len(engines)
         self._ended: list[Sequence] = []
 
     def run(self, concurrency: int, requests: int, warm_up: int = 0) -> LoopResult:
-        """Send this many requests and wait for the last. The first `warm_up` to end do not count in the means."""
+        """Send `requests` requests and wait for the last. The first `warm_up` to end are left out of the means."""
         for _ in range(concurrency):
             self._send(0.0)
         left = requests - concurrency
@@ -142,14 +142,14 @@ class ClosedLoop:
 
 
 def conversation(rng: random.Random) -> Sequence:
-    """Lengths like OpenOrca's, as far as ScaleLLM tells: log-normal, the answer cut at its 512 tokens."""
+    """Draw lengths like OpenOrca's, as ScaleLLM describes them: log-normal, the answer cut at 512 tokens."""
     prompt = max(16, round(250 * exp(0.7 * rng.gauss(0, 1))))
     output = min(SCALELLM_MAX_OUTPUT, max(1, round(180 * exp(0.8 * rng.gauss(0, 1)))))
     return Sequence(prompt, output, SCALELLM_MAX_OUTPUT)
 
 
 def sweep(fleets: tuple[Fleet, ...]) -> dict[int, dict[str, float]]:
-    """Output tokens/s by concurrency and fleet, with ScaleLLM's setting: 20 requests for each client (at least 400)."""
+    """Return output tokens/s by concurrency and fleet in ScaleLLM's setting: 20 requests per client (at least 400)."""
     table: dict[int, dict[str, float]] = {}
     for concurrency in CONCURRENCIES:
         table[concurrency] = {}
@@ -161,7 +161,7 @@ def sweep(fleets: tuple[Fleet, ...]) -> dict[int, dict[str, float]]:
 
 
 def orderings(figure_8: dict[int, dict[str, float]], figure_9: dict[int, dict[str, float]]) -> dict[str, bool]:
-    """What ScaleLLM says of its Figures 8 and 9, and whether the model agrees."""
+    """Return ScaleLLM's statements on its Figures 8 and 9, and whether the model agrees."""
     low, high = [c for c in CONCURRENCIES if c <= 16], [c for c in CONCURRENCIES if c > 128]
 
     def beats(table: dict[int, dict[str, float]], first: str, second: str, where: list[int], by: float = 1.0) -> bool:
@@ -191,10 +191,10 @@ def orderings(figure_8: dict[int, dict[str, float]], figure_9: dict[int, dict[st
 
 
 def latency(point: Latency) -> LoopResult:
-    """The model at a published operating point: in a static batch all wait for the last prompt, else a closed loop."""
+    """Run the model at a published operating point: a static batch (all wait for the last prompt) or a closed loop."""
     engine = replica(point.model, Shape(tp=point.tp))
     if point.source != "static":
-        # The first answers have staggered lengths, since clients that start together would stay together for ever.
+        # The first answers have staggered lengths, since clients that start together would stay in step.
         first = (point.output * (k + 1) // point.concurrency for k in range(point.concurrency))
 
         def draw() -> Sequence:
@@ -214,7 +214,7 @@ def latency(point: Latency) -> LoopResult:
 
 
 def markdown() -> str:
-    """docs/engine-model.md, whole. Takes some 15 s on one core."""
+    """Generate docs/engine-model.md. Takes some 15 s on one core."""
     figure_8, figure_9 = sweep(FIGURE_8), sweep(FIGURE_9)
     claims = [[claim, "yes" if holds else "**no**"] for claim, holds in orderings(figure_8, figure_9).items()]
     parts = [

@@ -1,4 +1,4 @@
-"""The engine model against published figures, as a table."""
+"""Prints the comparison of the engine model with published figures."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from loadtest.reproduce.engine_model import Comparison
 
 
 def print_engine_model(comparisons: Mapping[str, Sequence[Comparison]], out: Console) -> None:
-    """Published and predicted throughput, side by side."""
+    """Print published and predicted throughput side by side."""
     table = new_table(
         "Saturated throughput, output tokens/s",
         *("model", "prompt/answer", "TP", "published", "predicted", "error"),

@@ -1,4 +1,4 @@
-"""Pictures of reproductions, with matplotlib: panels of lines, and heatmaps side by side."""
+"""Plots of reproductions, with matplotlib: panels of lines, and heatmaps side by side."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart by colour-blind readers (Paul Tol's muted scheme), and in grey by their marks.
+# Distinguishable for colour-blind readers (Paul Tol's muted scheme), and in grey by their markers.
 _COLOURS: Final = ("#332288", "#cc6677", "#117733", "#88ccee", "#aa4499")
 _MARKS: Final = "os^Dv"
-#: Diverging, told apart by colour-blind readers: red where the pair is better, as in DeepFlow's figure, else blue.
+#: Diverging and distinguishable for colour-blind readers: red where the pair is better, as in DeepFlow's figure.
 _DIVERGING: Final = "RdBu_r"
-#: From this share of the scale on a cell is so dark that its number must be light.
+#: Share of the scale from which on a cell is so dark that its number must be light.
 _DARK: Final = 0.6
-#: Where lines lie on each other, the dashes of the upper one let the lower one through.
+#: Where lines overlap, the dashes of the upper one show the lower one.
 _DASHES: Final = ("-", "-", "-", (0, (4, 3)), "-")
-#: Small enough for a page that shows all of them.
+#: Small enough for a page with all plots.
 _DPI: Final = 80
 
 
@@ -34,8 +34,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """Lines over one axis. `doubling`: each tick is twice the one before. On a `log_y` axis nothing is 0; on
-    a `signed` one values may be negative, and on any other 0 is shown.
+    """Lines over one axis. `doubling`: each tick is twice the one before. On a `log_y` axis no value is 0; on a
+    `signed` one values may be negative; any other includes 0.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 class Map(msgspec.Struct, frozen=True):
-    """A titled grid of cells, the first row at the bottom; None is left empty."""
+    """A titled grid of cells, the first row at the bottom; None is an empty cell."""
 
     title: str
     cells: Sequence[Sequence[float | None]]
@@ -103,7 +103,7 @@ def draw_maps(
     grid: Sequence[Sequence[Map]], rows: Sequence[str], columns: Sequence[str], labels: tuple[str, str], title: str,
     path: Path,
 ) -> None:  # fmt: skip
-    """Draw a grid of maps on one scale as a PNG, cells in percent. `labels` are those of x and y. Raises OSError."""
+    """Draw a grid of maps on one scale as a PNG, cells in percent. `labels` are of x and y. Raises OSError."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -113,7 +113,7 @@ def draw_maps(
     size = (1.2 + len(grid[0]) * (0.46 * len(columns) + 0.5), 1.0 + len(grid) * (0.36 * len(rows) + 0.9))
     figure = Figure(figsize=size, dpi=_DPI, facecolor=PAPER, layout="constrained")
     known = [abs(cell) for line in grid for one in line for row in one.cells for cell in row if cell is not None]
-    # What few cells reach would leave all others pale.
+    # A scale up to the few highest cells would leave all others pale.
     scale = CenteredNorm(halfrange=min(max(known, default=0.0) or 1.0, 0.5))
     panels = figure.subplots(len(grid), len(grid[0]), squeeze=False, sharex=True, sharey=True)
     for line, maps in zip(panels, grid, strict=True):
@@ -139,7 +139,7 @@ def _save(figure: "Figure", path: Path) -> None:
 
 
 def _apart(ticks: Sequence[float], *, doubling: bool) -> list[float]:
-    """The ticks without those whose labels would touch the one before."""
+    """Return the ticks without those whose labels would touch the one before."""
     if doubling:
         kept = list(ticks[:1])
         for tick in ticks[1:]:
@@ -155,7 +155,7 @@ def _apart(ticks: Sequence[float], *, doubling: bool) -> list[float]:
 
 
 def _label_decades(axes: "Axes", values: Sequence[float]) -> None:
-    """Plain numbers, several in each decade, at a logarithmic axis."""
+    """Label a logarithmic axis with plain numbers, several per decade."""
     steps = [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)]
     shown = [step for step in steps if 0.8 * min(values) <= step <= 1.25 * max(values)]
     axes.set_yticks(shown, [f"{step:g}" for step in shown])

@@ -1,4 +1,4 @@
-"""The figures that can be drawn again, by the names that the command uses."""
+"""The registry of reproducible figures by command name."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""DeepFlow's PD-aware policy as its paper has it: the heatmap alone says pair or colocated, whatever the load."""
+"""DeepFlow's PD-aware policy as in its paper: the heatmap alone chooses pair or colocated, whatever the load."""
 
 from collections.abc import Sequence
 
@@ -9,26 +9,24 @@ from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest
 
 
 class LoadBlind:
-    """Lets a policy choose the group as if all replicas were idle, then the replica in that group as they are."""
+    """Lets a policy choose the group as if all replicas were idle, then the replica in the group by actual load."""
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self._policy = policy
 
     @property
     def uses_prefixes(self) -> bool:
-        """As the policy says."""
         return self._policy.uses_prefixes
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """Ask twice. Raises NoCandidate."""
+        """Pick the group, then the replica. Raises NoCandidate."""
         return self._policy.pick(request, self._group(request, candidates))
 
     def observe(self, report: Report) -> None:
-        """The policy learns."""
         self._policy.observe(report)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """The group's scores."""
+        """Return the scores in the chosen group."""
         return self._policy.explain(request, self._group(request, candidates))
 
     def _group(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[ReplicaView]:

@@ -1,4 +1,4 @@
-"""Figures that others published about TensorRT-LLM on H100s with FP8 weights and KV, to hold the model against."""
+"""Published figures of TensorRT-LLM on H100s with FP8 weights and KV, for comparison with the model."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ TENSOR_PARALLEL = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Fixed prompt and answer lengths in tokens, and how many requests the published run queued at once."""
+    """Fixed prompt and answer lengths in tokens, and the number of requests that the published run queued at once."""
 
     prompt: int
     output: int
@@ -25,7 +25,7 @@ WORKLOADS = (
     Workload(5000, 500, 1500),
 )
 
-# Total output tokens/s from the same overview (data of version 0.15): a row for each workload, a column for each TP.
+# Total output tokens/s from the same overview (data of version 0.15): a row per workload, a column per TP.
 SATURATED: dict[str, tuple[tuple[int, ...], ...]] = {
     "mixtral-8x7b": (
         (15883, 27156, 40732, 51899),

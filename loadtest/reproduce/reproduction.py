@@ -1,4 +1,4 @@
-"""What every reproduction of a figure is: numbers, claims that they bear out or not, and a picture."""
+"""The result of a reproduction: numbers, claims with their verdicts, and a plot."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-#: What is done, how much of it, out of how much.
+#: Progress callback: label, amount done, total.
 Show = Callable[[str, float, int], None] | None
 
 HOLDS: Final = "HOLDS"
@@ -15,7 +15,7 @@ FAILS: Final = "DOES NOT HOLD"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A statement, whether it is true here, and the numbers that say so. `ours`: the paper does not make it."""
+    """A statement, whether it holds here, and the numbers behind that. `ours`: the paper does not make it."""
 
     statement: str
     holds: bool
@@ -24,18 +24,18 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         return HOLDS if self.holds else FAILS
 
     @property
     def source(self) -> str:
-        """Whose statement it is."""
+        """Who makes the statement."""
         return "ours" if self.ours else "paper"
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One figure. `points` are the numbers as JSON has them; `head` and `rows` show the most telling ones."""
+    """One figure. `points` are the numbers for JSON; `head` and `rows` are a table of the most important ones."""
 
     title: str
     setting: str
@@ -46,7 +46,7 @@ class Reproduction:
     draw: Callable[[Path], None]
 
     def markdown(self, image: str) -> str:
-        """A section of docs/reproductions.md, with the picture at `image`, relative to that page."""
+        """Return the section of docs/reproductions.md, with the plot at `image`, relative to that page."""
         verdicts = [
             [f"**{claim.verdict}**", f"{claim.source}: {claim.statement}", claim.found] for claim in self.claims
         ]
@@ -61,7 +61,7 @@ class Reproduction:
         return "\n".join(parts) + "\n"
 
     def verdicts(self) -> Iterator[str]:
-        """The claims, one a line."""
+        """Yield the claims, one per line."""
         for claim in self.claims:
             yield f"{claim.verdict:<{len(FAILS)}}  {claim.source}: {claim.statement} Here: {claim.found}"
 

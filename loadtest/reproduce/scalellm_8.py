@@ -1,4 +1,4 @@
-"""ScaleLLM's Figure 8: one wide replica, or several narrower ones, on eight GPUs."""
+"""ScaleLLM's Figure 8: one wide replica compared with several narrower ones on eight GPUs."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,10 +9,10 @@ from loadtest.reproduce.engine_model import FIGURE_8, SCALELLM_BATCH
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
 
 TP8, TP4, TP2 = (fleet.name for fleet in FIGURE_8)
-#: "A modest improvement" is taken to be less than a quarter; "significantly" better, more than a tenth.
+#: "A modest improvement" is taken to be less than a quarter, "significantly" better to be more than a tenth.
 MODEST: Final = 0.25
 CLEAR: Final = 0.10
-#: Section 6: from here on to many narrow replicas.
+#: Section 6: the concurrency from which on many narrow replicas are used.
 THRESHOLD: Final = 64
 
 _TITLE: Final = "ScaleLLM, Figure 8: replicas of one shape on eight GPUs"
@@ -38,7 +38,7 @@ def reproduce(sweep: Sweep | None = None, show: Show = None) -> Reproduction:
 
 
 def claims(table: Throughputs, sweep: Sweep) -> Iterator[Claim]:
-    """What the paper says of Figure 8 and concludes from it (sections 5.2 and 6)."""
+    """Yield the paper's claims about Figure 8 and its conclusions (sections 5.2 and 6)."""
     low = sweep.low
     at, past = ([c for c in sweep.high if c >= 128], [c for c in sweep.high if c > 128])
     yield Claim(

@@ -1,4 +1,4 @@
-"""ScaleLLM's Figure 9: one replica of a mixture of experts on eight GPUs, its experts split three ways."""
+"""ScaleLLM's Figure 9: one mixture-of-experts replica on eight GPUs with three ways to split its experts."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from loadtest.reproduce.reproduction import Claim, Reproduction, Show
 TP8, EP2, EP4 = (fleet.name for fleet in FIGURE_9)
 #: "Particularly significant" is taken to be more than a tenth.
 CLEAR: Final = 0.10
-#: Section 4.1, of the hybrid of both kinds over tensor parallelism alone.
+#: Section 4.1: speed-up of hybrid parallelism over tensor parallelism alone.
 FASTER: Final = 1.5
 
 _TITLE: Final = "ScaleLLM, Figure 9: tensor and expert parallelism on eight GPUs"
@@ -38,7 +38,7 @@ def reproduce(sweep: Sweep | None = None, show: Show = None) -> Reproduction:
 
 
 def claims(table: Throughputs, sweep: Sweep) -> Iterator[Claim]:
-    """What the paper says of Figure 9 (sections 4.1 and 5.2)."""
+    """Yield the paper's claims about Figure 9 (sections 4.1 and 5.2)."""
     everywhere = (*sweep.low, *sweep.high)
     past = [c for c in everywhere if c > 128]
     before = [c for c in everywhere if c <= 128]

@@ -1,1 +1,1 @@
-"""A fleet in virtual time: traces, the replicas' own engine model, and the policies that route in the gateway."""
+"""The fleet simulator in virtual time: traces, the simulated engine's model, and the gateway's routing policies."""

@@ -1,6 +1,6 @@
-"""When requests arrive where no trace says so: independently or in bursts. Gaps have a mean of 1; rates scale them.
+"""Arrival processes: independent or bursty. Gaps have a mean of 1 and are scaled by the rate.
 
-The same seed gives the same pattern at every rate, so that rates and policies are compared on the same requests.
+The same seed gives the same pattern at every rate, so that rates and policies are compared on equal requests.
 """
 
 import random
@@ -11,15 +11,15 @@ BURSTINESS = 9.0
 
 
 def poisson(count: int, rng: random.Random) -> list[float]:
-    """Gaps between independent arrivals: exponential."""
+    """Draw exponential gaps between independent arrivals."""
     return [rng.expovariate(1.0) for _ in range(count)]
 
 
 def bursty(count: int, rng: random.Random) -> list[float]:
-    """Gaps of a gamma distribution: many short ones, then a long one."""
+    """Draw gaps from a gamma distribution: many short ones, then a long one."""
     shape = 1 / BURSTINESS
     return [rng.gammavariate(shape, BURSTINESS) for _ in range(count)]
 
 
-#: By the names that the command uses.
+#: Arrival processes by command name.
 ARRIVALS: dict[str, Callable[[int, random.Random], Sequence[float]]] = {"poisson": poisson, "bursty": bursty}

@@ -1,7 +1,7 @@
-"""Names of KV blocks for requests whose tokens nobody knows: 64-bit hashes made from what a trace says is equal.
+"""Names of KV blocks for requests without tokens: 64-bit hashes derived from a trace's block ids.
 
-They stand where protos/prefix_hash.py's stand in life. Where a trace names blocks, equal ids mean equal prefixes, hence
-a name need not cover its parent's.
+They replace the hashes of protos/prefix_hash.py. Where a trace has block ids, equal ids mean equal prefixes, so a name
+need not cover its parent's.
 """
 
 import struct
@@ -15,12 +15,12 @@ from replicas.kv_cache import TOKENS_PER_BLOCK
 _MASK: Final = 2**64 - 1
 #: An odd factor is a bijection of 64-bit numbers; this one (2**64 over the golden ratio) spreads small ones widely.
 _SPREAD: Final = 0x9E3779B97F4A7C15
-#: Answers are told apart by their number and the place of the block, which has this many bits.
+#: Names of answers' blocks consist of the request's number and the block's index, which has this many bits.
 _PLACE_BITS: Final = 20
 
 
 def expanded(ids: Iterable[int], id_tokens: int, prompt_tokens: int) -> list[int]:
-    """The names of a prompt's full blocks, where each of `ids` names `id_tokens` of its tokens."""
+    """Return the names of a prompt's full blocks, where each of `ids` covers `id_tokens` of its tokens."""
     per_id = id_tokens // TOKENS_PER_BLOCK
     chain: list[int] = []
     for number in ids:
@@ -30,13 +30,13 @@ def expanded(ids: Iterable[int], id_tokens: int, prompt_tokens: int) -> list[int
 
 
 def own_blocks(number: int, first: int, count: int) -> list[int]:
-    """The names of `count` blocks from place `first` on that only request `number` (counted from 0) has."""
+    """Return the names of `count` blocks from index `first` that only request `number` (from 0) has."""
     start = ((number + 1) << _PLACE_BITS) + first
     return [at * _SPREAD & _MASK for at in range(start, start + count)]
 
 
 def renamed(chain: Sequence[int], salt: int) -> list[int]:
-    """Other names, equal where the given ones were equal."""
+    """Return other names, equal where the given ones were equal."""
     return [(name ^ salt * _SPREAD) & _MASK for name in chain]
 
 

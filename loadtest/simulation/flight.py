@@ -1,4 +1,4 @@
-"""One simulated request from its arrival to its end, and what is kept of it."""
+"""One simulated request in flight, and its outcome."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ from routing.estimates.decode_length import Origin
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How one request went. Times are in seconds; `ttft` is None for a refused request, `tpot` also without a second
-    token.
+    """The outcome of one request. Times are in seconds; `ttft` is None for a refused request, `tpot` also without a
+    second token.
     """
 
     arrival: float
@@ -28,7 +28,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A request under way: what was decided, and when its tokens came."""
+    """A request in flight: its decision and the times of its tokens."""
 
     number: int
     timed: TimedRequest
@@ -36,30 +36,30 @@ class Flight:
     request: RouteRequest
     decision: Decision
     origin: Origin
-    predicted: int  # prompt tokens that were believed to be cached where it went
+    predicted: int  # prompt tokens predicted to be cached on its replica
     first_token: float = field(default=0.0, init=False)
     cached: int = field(default=0, init=False)
-    queued: float = field(default=0.0, init=False)  # s before its prompt was computed, and until its KV had moved
-    prefilled: float = field(default=0.0, init=False)  # s in which its prompt was computed
+    queued: float = field(default=0.0, init=False)  # s in queues and until its KV was transferred
+    prefilled: float = field(default=0.0, init=False)  # s of prefill
 
     def note_prompt(self, leg: Sequence) -> None:
-        """Its prompt has been computed, which gives the first token."""
+        """Note that its prompt has been computed, which gives the first token."""
         admitted, self.first_token = leg.admitted or 0.0, leg.first_token or 0.0
         self.cached = leg.cached or 0
         self.queued = admitted - leg.arrived
         self.prefilled = self.first_token - admitted
 
     def note_transfer(self, leg: Sequence) -> None:
-        """Its KV had to reach another replica, and there was perhaps no room at first."""
+        """Note that its KV was transferred to another replica, maybe after a wait for room."""
         self.queued += (leg.first_token or 0.0) - leg.arrived
 
     def timing(self, leg: Sequence) -> Timing:
-        """What the replicas' servers say, when its last leg has ended."""
+        """Return the timing that replicas report, once its last leg has ended."""
         decoded = leg.ended - (leg.first_token or 0.0)
         return Timing(round(self.queued * 1e6), round(self.prefilled * 1e6), round(decoded * 1e6))
 
     def outcome(self, ended: float) -> Outcome:
-        """How it went, when its last token came at `ended`."""
+        """Return its outcome, with its last token at `ended`."""
         timed = self.timed
         further = timed.output_tokens - 1
         return Outcome(
@@ -75,5 +75,5 @@ class Flight:
 
 
 def refused(timed: TimedRequest) -> Outcome:
-    """A request that no replica could take."""
+    """Return the outcome of a request that no replica could take."""
     return Outcome(timed.arrival, timed.prompt_tokens, timed.output_tokens, 0, None, None)

@@ -1,4 +1,4 @@
-"""The highest rate at which nearly all requests meet their targets, found with few simulations."""
+"""Goodput: searches the highest rate at which nearly all requests meet their targets, with few simulations."""
 
 from collections.abc import Callable
 from math import floor, sqrt
@@ -12,16 +12,16 @@ from routing.contracts.policy_settings import Targets
 
 #: Share of all requests that must meet the targets.
 REQUIRED: Final = 0.95
-#: By this factor the rate grows or shrinks until the answer is known to lie between two rates.
+#: Factor by which the rate grows or shrinks until the answer is bracketed.
 _STRIDE: Final = 1.5
-#: Failures in a row, each a little above the one before, that are believed: one alone may be chance.
+#: Consecutive failures at slightly growing rates that are conclusive: a single one may be chance.
 _FAILURES: Final = 3
 
 
 class Goodput(msgspec.Struct, frozen=True):
     """`rate` is the highest one found to pass, in requests/s; 0 when even the lowest one fails.
 
-    `bounded` is False when no rate up to the highest one failed. `tried` are all rates with what came of them.
+    `bounded` is False when no rate up to the highest one failed. `tried` are all rates with their results.
     """
 
     rate: float
@@ -30,14 +30,14 @@ class Goodput(msgspec.Struct, frozen=True):
 
 
 class Misses:
-    """Ends a run as soon as too many of its requests have missed their targets for it still to pass."""
+    """Ends a run as soon as so many requests have missed their targets that it cannot pass."""
 
     def __init__(self, requests: int, targets: Targets, required: float = REQUIRED) -> None:
         self._left = floor(requests * (1 - required) + 1e-9)
         self._targets = targets
 
     def __call__(self, outcome: Outcome) -> bool:
-        """Take note of an outcome: True once the run has failed."""
+        """Count an outcome; True once the run has failed."""
         if not meets(outcome, self._targets):
             self._left -= 1
         return self._left < 0
@@ -46,9 +46,9 @@ class Misses:
 def find_goodput(
     passes: Callable[[float], bool], low: float, high: float, *, start: float | None = None, precision: float = 0.025
 ) -> Goodput:
-    """Search between two rates from `start` (unset: the lower one) on, to a relative precision.
+    """Search between two rates from `start` (default: the lower one), to a relative precision.
 
-    Chance may let a rate fail although a higher one passes, so rates just above the answer are tried as well.
+    By chance a rate may fail although a higher one passes, so rates just above the answer are tried as well.
     """
     tried: dict[float, bool] = {}
 
@@ -74,7 +74,7 @@ def find_goodput(
 
 
 def _bracket(try_at: Callable[[float], bool], low: float, high: float, rate: float) -> tuple[float, float]:
-    """A rate that passes and a higher one that fails, at most a stride apart; 0 for one that there is not."""
+    """Return a rate that passes and a higher one that fails, at most a stride apart; 0 for a missing one."""
     best = failed = 0.0
     while not (best and failed):
         if try_at(rate):

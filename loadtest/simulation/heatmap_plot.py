@@ -1,4 +1,4 @@
-"""Draws a heatmap file, with matplotlib."""
+"""Plots a heatmap file, with matplotlib."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 _INK: Final = "#222222"
 _PAPER: Final = "#ffffff"
-#: Diverging, told apart by colour-blind readers: red where the pair is better, as in DeepFlow's figure, else blue.
+#: Diverging and distinguishable for colour-blind readers: red where the pair is better, as in DeepFlow's figure.
 _COLOURS: Final = "RdBu_r"
-#: From this share of the scale on a cell is so dark that its number must be light.
+#: Share of the scale from which on a cell is so dark that its number must be light.
 _DARK: Final = 0.6
 
 
 def draw_heatmap(file: HeatmapFile, path: Path) -> None:
-    """Draw each comparison beside the others on one scale, as a PNG. Raises OSError."""
+    """Draw all comparisons side by side on one scale, as a PNG. Raises OSError."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -75,6 +75,6 @@ def _label(axes: "Axes", file: HeatmapFile, comparison: Comparison, most: float)
 
 
 def shape_name(shape: Shape) -> str:
-    """A shape as people write it, such as TP8-EP2."""
+    """Format a shape as people write it, such as TP8-EP2."""
     degrees = (("TP", shape.tp), ("EP", shape.ep), ("PP", shape.pp))
     return "-".join(f"{name}{degree}" for name, degree in degrees if degree > 1 or name == "TP")

@@ -1,9 +1,9 @@
-"""Profiles where a prefill/decode pair beats a colocated replica, in virtual time: DeepFlow's heatmap (section 5.3).
+"""Profiles DeepFlow's heatmap (section 5.3) in virtual time: where a prefill/decode pair beats colocated replicas.
 
 For each prefill length and ratio of decode to prefill length a batch of identical requests arrives at a fixed rate,
 once at colocated replicas and once at a pair, in the fleet simulator. Both get the same rate, although a pair has more
-GPUs than the one colocated replica that it is compared with by default: a cell says where one more request is answered
-sooner. That colocated replicas on as many GPUs may do more in all is for the policy to see, from the loads.
+GPUs than the one colocated replica of the default comparison: a cell tells where one more request is answered sooner.
+The policy sees from the loads that colocated replicas on as many GPUs may serve more in all.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,20 +22,20 @@ PREFILL_TOKENS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 RATIOS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 #: Requests per second.
 RATES = (0.5, 1.0, 2.0, 4.0)
-#: Requests of one batch.
+#: Requests per batch.
 REQUESTS = 48
 #: Longest answer that is profiled, in tokens; cells beyond it stay empty.
 MOST_OUTPUT = 4096
 
-#: What is done, how much of it, out of how much.
+#: Progress callback: label, amount done, total.
 Show = Callable[[str, float, int], None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to profile: `model` is a profile of replicas/profiles.py, the axes ascend.
+    """The plan of a profile: `model` is one of replicas/profiles.py, the axes ascend.
 
-    `colocated_replicas` take the requests in turn on the one side, a pair on the other.
+    `colocated_replicas` share the requests in turn on one side, a pair takes them on the other.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Plan:
     colocated_replicas: int = 1
 
     def output_tokens(self, prompt: int, ratio: float) -> int | None:
-        """The answer's length in a cell; None where it is longer than what is profiled or does not fit the context."""
+        """Return the answer's length in a cell; None where it exceeds MOST_OUTPUT or the context."""
         output = max(1, round(prompt * ratio))
         fits = output <= self.most_output and prompt + output <= PROFILES[self.model].context
         return output if fits else None
@@ -60,7 +60,7 @@ def profile(
     name: str | None = None,
     show: Show = None,
 ) -> HeatmapFile:
-    """Compare every colocated shape with every pair. `name` is what the configuration calls the model.
+    """Compare every colocated shape with every pair. `name` is the model's name in the configuration.
 
     Raises ValueError for a model without a profile, and for a shape on which it does not run.
     """
@@ -85,7 +85,7 @@ def profile(
 
 
 def _cell(plan: Plan, whole: Fleet, apart: Fleet, prompt: int, ratio: float) -> tuple[float, float] | None:
-    """The sum over the rates of JCT colocated over JCT pair less one, and the pair's mean JCT in seconds."""
+    """Return the sum over rates of (JCT colocated / JCT pair - 1), and the pair's mean JCT in seconds."""
     output = plan.output_tokens(prompt, ratio)
     if output is None:
         return None
@@ -100,7 +100,7 @@ def _cell(plan: Plan, whole: Fleet, apart: Fleet, prompt: int, ratio: float) -> 
 
 
 def _completion(plan: Plan, fleet: Fleet, rate: float, prompt: int, output: int) -> float | None:
-    """Mean seconds until identical requests that arrive at a rate are answered whole; None: they do not fit."""
+    """Return the mean JCT in seconds of identical requests that arrive at a rate; None: they do not fit."""
     requests = [TimedRequest(number / rate, prompt, output) for number in range(plan.requests)]
     times = []
     for outcome in simulate(fleet, requests, RoundRobin, max_tokens=output).outcomes:

@@ -1,4 +1,4 @@
-"""Requests that had better wait, as their policy says: gateway/scheduling with one tenant, in virtual time."""
+"""The queue of requests that a policy lets wait: the admission queue with one tenant, in virtual time."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -7,15 +7,15 @@ from typing import Final
 from loadtest.simulation.simulated_requests import TimedRequest
 from routing.contracts.policy import Decision, RouteRequest
 
-#: Behind the oldest, how many are tried too.
+#: Number of requests behind the oldest that are tried too.
 OVERTAKERS: Final = 8
-#: How long the oldest finds no place before its replicas are kept for it.
+#: Seconds without a place after which replicas are reserved for the oldest.
 HOLD_SECONDS: Final = 1.0
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Waiter:
-    """One request that waits, with what was last known of it."""
+    """One waiting request, with its last route request."""
 
     __slots__ = ("number", "request", "timed")
 
@@ -26,10 +26,10 @@ class Waiter:
 
 
 class Line:
-    """First in, first out, but that the first few may pass those before them which find no place.
+    """First in, first out, except that the first few may overtake those that find no place.
 
-    Once the oldest has found none for a while, the replicas that it would go to are kept free of others, so that it
-    does not starve.
+    Once the oldest has found none for a while, the replicas that it would go to are reserved for it, so that it does
+    not starve.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Line:
         return bool(self._waiters)
 
     def add(self, waiter: Waiter) -> None:
-        """A request joins at the end."""
+        """Append a request."""
         self._waiters[waiter.number] = waiter
 
     def serve(
@@ -51,9 +51,9 @@ class Line:
         place: Callable[[Waiter, frozenset[str]], bool],
         prefers: Callable[[Waiter], Decision],
     ) -> None:
-        """Let through whoever `place` finds a place for, away from the replicas that it is given.
+        """Admit the requests that `place` finds a replica for, other than the reserved ones that it is given.
 
-        `prefers` says where a request would go if it could not wait.
+        `prefers` returns the decision for a request if it could not wait.
         """
         placed = True
         while self._waiters and placed:

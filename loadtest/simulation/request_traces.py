@@ -1,4 +1,4 @@
-"""Readers of published traces: Azure's CSV (lengths only) and Mooncake's JSONL (with what prompts share)."""
+"""Reads published traces: Azure's CSV (lengths only) and Mooncake's JSONL (with shared prefixes)."""
 
 import csv
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from msgspec import Meta
 from loadtest.simulation.block_names import expanded
 from loadtest.simulation.simulated_requests import TimedRequest
 
-#: Tokens that each of Mooncake's `hash_ids` names.
+#: Tokens per entry of Mooncake's `hash_ids`.
 MOONCAKE_ID_TOKENS = 512
 _AZURE_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _MOST_TOKENS = 100_000_000
@@ -20,7 +20,7 @@ _Tokens = Annotated[int, Meta(ge=1, le=_MOST_TOKENS)]
 
 
 class TraceError(ValueError):
-    """A trace that cannot be played; one line that names the file, the line and the field."""
+    """A trace cannot be used; one line names the file, the line and the field."""
 
 
 class _MooncakeLine(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class _MooncakeLine(msgspec.Struct, frozen=True):
 
 
 def read_trace(path: Path) -> list[TimedRequest]:
-    """All requests of a trace by arrival; the first character tells JSONL from CSV. Raises TraceError."""
+    """Read all requests of a trace by arrival; the first character distinguishes JSONL from CSV. Raises TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -78,7 +78,7 @@ def _azure(lines: list[str], path: Path) -> Iterator[TimedRequest]:
             raise TraceError(f"{place}: {len(row)} fields where the header has {len(header)}")
         time = _time(row[when], place)
         start = start or time
-        # The published traces have a few requests without a token generated; they cost what one token costs.
+        # The published traces have a few requests without output tokens; they count as one token.
         tokens = max(1, _count(row[output], "GeneratedTokens", place))
         try:
             arrival = (time - start).total_seconds()

@@ -1,4 +1,4 @@
-"""The simulation: requests arrive in virtual time, a policy places each or lets it wait, and engines queue them."""
+"""The fleet simulator: requests arrive in virtual time, a policy places each or lets it wait, engines serve them."""
 
 import contextlib
 import gc
@@ -20,12 +20,12 @@ from replicas.timing import RooflineTimer
 from routing.contracts.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
 from routing.estimates.decode_length import DecodeLength, Oracle, QuantileDecodeLength
 
-#: Seconds by which every request has ended, but before "never".
+#: Virtual seconds after all requests' ends, but before "never".
 _END: Final = 1e15
 
 
 class ReplicaUse(msgspec.Struct, frozen=True):
-    """What one replica did: `busy` seconds of steps."""
+    """The use of one replica: `busy` seconds of steps."""
 
     id: str
     gpus: int
@@ -34,7 +34,7 @@ class ReplicaUse(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A finished simulation. `seconds` is the virtual time that it took, `wall` the real one."""
+    """A finished simulation. `seconds` is its virtual time, `wall` its real time."""
 
     outcomes: list[Outcome]
     replicas: list[ReplicaUse]
@@ -44,7 +44,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """One run. `workers` gateway workers get the requests in turn and know nothing of each other."""
+    """One run. `workers` gateway workers get the requests in turn and share no state."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Simulation:
         workers: int = 1,
         give_up: Callable[[Outcome], bool] | None = None,
     ) -> None:
-        """`max_tokens` is what every request asks for at most. `give_up` ends the run when it says so of an outcome."""
+        """`max_tokens` is every request's limit. `give_up` ends the run when it returns True for an outcome."""
         self._replicas = _replicas(fleet)
         self._by_id = {replica.id: replica for replica in self._replicas}
         self._lengths = [lengths() for _ in range(workers)]
@@ -67,12 +67,12 @@ class Simulation:
         self._give_up = give_up
         self._outcomes: list[Outcome] = []
         self._handing_off: list[tuple[float, int, Replica]] = []  # a heap by the end of the step in progress
-        self._over: list[Leg] = []  # that ended while others were handed off
+        self._over: list[Leg] = []  # legs that ended while others were handed off
         self._order = count()
         self._stop = False
 
     def run(self, requests: Sequence[TimedRequest]) -> Result:
-        """Play all requests, by arrival, to their ends."""
+        """Run all requests, by arrival, to their ends."""
         began = time.perf_counter()
         with _without_collector():
             self._play(requests)
@@ -89,14 +89,14 @@ class Simulation:
         self._advance(_END)
 
     def _arrive(self, number: int, timed: TimedRequest) -> None:
-        """Send a request where its worker says, or let it wait there behind those that wait already."""
+        """Send a request where its worker decides, or queue it there."""
         at = number % len(self._workers)
         line, waiter = self._lines[at], Waiter(number, timed, self._workers[at].ask(number, timed))
         if line or not self._place(at, waiter, timed.arrival):
             line.add(waiter)
 
     def _place(self, at: int, waiter: Waiter, now: float, kept: frozenset[str] = frozenset()) -> bool:
-        """Send a request on its way, or refuse it; False: it had better wait."""
+        """Send a request, or refuse it; False: it should wait."""
         worker, timed = self._workers[at], waiter.timed
         request = waiter.request = worker.again(waiter.request, timed, now)
         try:
@@ -117,7 +117,7 @@ class Simulation:
         return True
 
     def _serve_lines(self, now: float) -> None:
-        """A step has ended somewhere: see who finds a place now."""
+        """Retry waiting requests after the end of a step."""
         for at, line in enumerate(self._lines):
             if line:
                 worker = self._workers[at]
@@ -132,7 +132,7 @@ class Simulation:
     def _send(
         self, flight: Flight, replica: Replica, now: float, *, hands_off: bool = False, transferred: bool = False
     ) -> None:
-        """Give a replica its leg of a request."""
+        """Submit a leg of a request to a replica."""
         prompt, output = flight.timed.prompt_tokens, flight.timed.output_tokens
         room = max(output, min(self._max_tokens, replica.limits.kv_tokens - prompt))
         leg = Leg(
@@ -152,7 +152,7 @@ class Simulation:
         self._workers[flight.worker].sent(replica.id, to_compute, prompt + round(expected))
 
     def _advance(self, now: float) -> None:
-        """Bring everything to this time, step by step while requests wait for steps to end."""
+        """Advance everything to `now`, step by step while requests wait for ends of steps."""
         while any(self._lines) and not self._stop:
             due = min(replica.due for replica in self._replicas)
             if self._handing_off:
@@ -164,7 +164,7 @@ class Simulation:
         self._advance_to(now)
 
     def _advance_to(self, now: float) -> None:
-        """Bring every replica to this time, and tell the workers what has happened."""
+        """Advance every replica to `now` and report its steps to the workers."""
         self._hand_off(now)
         ended, self._over = self._over, []
         for place, replica in enumerate(self._replicas):
@@ -180,7 +180,7 @@ class Simulation:
             self._ended(leg)
 
     def _hand_off(self, now: float) -> None:
-        """Step the replicas that compute prompts for others, and send each request on when its prompt is there."""
+        """Step the prefill replicas, and hand each request over when its prompt is computed."""
         while self._handing_off and self._handing_off[0][0] <= now:
             due, _, replica = heapq.heappop(self._handing_off)
             replica.advance(due)
@@ -238,10 +238,10 @@ def simulate(
     max_tokens: int | None = None,
     give_up: Callable[[Outcome], bool] | None = None,
 ) -> Result:
-    """Play the requests on the fleet under a policy, of which each worker makes one.
+    """Simulate the requests on the fleet; each worker makes its own policy.
 
-    `max_tokens` unset is the least power of two that no answer exceeds. With `oracle` the policy is told how long each
-    answer will be, else what a predictor has learned in the run so far.
+    `max_tokens` unset is the least power of two that no answer exceeds. With `oracle` the policy gets each answer's
+    true length, else what a predictor has learned in the run so far.
     """
     longest = max((request.output_tokens for request in requests), default=1)
     known = {str(number): request.output_tokens for number, request in enumerate(requests)} if oracle else {}
@@ -257,7 +257,7 @@ def simulate(
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Hold the cyclic garbage collector back: there are millions of blocks to look through, and no cycles."""
+    """Disable the cyclic garbage collector: it would scan millions of blocks, and there are no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The fleet to simulate: pools of replicas of one model, read from YAML; the gateway's configuration will do, too."""
+"""The simulated fleet: pools of replicas of one model, read from YAML or from the gateway's configuration."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ _Degree = Annotated[int, Meta(ge=1, le=1024)]
 
 
 class FleetError(ValueError):
-    """A fleet that cannot be simulated; one line that names the file and the place in it."""
+    """A fleet cannot be simulated; one line names the file and the place in it."""
 
 
 class PoolShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class PoolShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Replicas of one shape. `kv_blocks` unset: what their memory holds beside the weights."""
+    """Replicas of one shape. `kv_blocks` unset: as many as fit beside the weights."""
 
     name: Annotated[str, Meta(min_length=1)]
     shape: PoolShape = PoolShape()
@@ -43,28 +43,28 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def value(self) -> Shape:
-        """The shape as the rest of the code knows it."""
+        """The shape as `Shape`."""
         return Shape(self.shape.tp, self.shape.ep, self.shape.pp)
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All replicas of one model; `profile` is the published model whose sizes they imitate."""
+    """All replicas of one model; `profile` is the published model whose sizes they have."""
 
     pools: Annotated[tuple[Pool, ...], Meta(min_length=1)]
     profile: str = _DEFAULT_PROFILE
 
     @property
     def sizes(self) -> ModelProfile:
-        """The model's sizes."""
+        """The model's profile."""
         return PROFILES[self.profile]
 
     @property
     def gpus(self) -> int:
-        """GPUs of all replicas."""
+        """Number of GPUs of all replicas."""
         return sum(pool.value.gpus * pool.replicas for pool in self.pools)
 
     def limits(self, pool: Pool) -> Limits:
-        """The sizes of each engine in the pool. Raises ValueError."""
+        """Return the limits of each engine in the pool. Raises ValueError."""
         return Limits(
             pool.kv_blocks or kv_blocks(self.sizes, pool.value),
             tokens_per_block=TOKENS_PER_BLOCK,
@@ -97,7 +97,7 @@ def read_fleet(path: Path) -> Fleet:
 
 
 def _of_configuration(models: Any) -> dict[str, Any]:
-    """What a fleet file would say of the first model; what only concerns serving is left out."""
+    """Convert the first model of a configuration to the form of a fleet file, without what only concerns serving."""
     if not isinstance(models, list) or not models or not isinstance(models[0], dict):
         raise msgspec.ValidationError("expected a model - at `$`")
     model = models[0]
@@ -121,7 +121,7 @@ def _of_configuration(models: Any) -> dict[str, Any]:
 
 
 def _check(fleet: Fleet, where: str) -> None:
-    """What types cannot say. Raises FleetError."""
+    """Check what types cannot express. Raises FleetError."""
     if fleet.profile not in PROFILES:
         raise FleetError(f"{where}profile: no profile {fleet.profile}; there are {', '.join(sorted(PROFILES))}")
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""One replica in virtual time: the engine model, driven as fast as it can say what comes next."""
+"""One replica in virtual time: drives the engine model as fast as possible."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ _UPDATE_HASHES: Final = 2048
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Leg(Sequence):
-    """What one replica does of a request: all of it, its prompt, or its answer after another computed the prompt."""
+    """One replica's part of a request: all of it, its prefill, or its decoding after another replica's prefill."""
 
     flight: "Flight"
     hands_off: bool = False
 
     def further_blocks(self, count: int) -> list[int]:
-        """Nobody else's: what an answer holds is found again only where a later prompt in the trace names it."""
+        """Return names of its own: an answer's blocks are reused only where a later prompt in the trace has them."""
         return own_blocks(self.flight.number, len(self._chain), count)
 
 
 class Replica:
-    """The model of one replica, its clock, and what has happened since somebody last asked.
+    """The model of one replica, its clock, and its events since the last call.
 
-    `load` is as of the last finished step, `due` when the step in progress ends.
+    `load` is as of the last finished step, `due` is the end of the step in progress.
     """
 
     def __init__(self, name: str, pool: str, shape: Shape, role: Role, limits: Limits, timer: StepTimer) -> None:
@@ -43,27 +43,27 @@ class Replica:
         self.due = NEVER
         self.last = 0.0  # when the last step ended
         self.steps = 0
-        self.busy = 0.0  # s of steps that computed something
+        self.busy = 0.0  # s of steps with work
         self.version = 0  # grows whenever `load` may have changed
-        self.prefilling = 0  # legs of others' prompts that are still to be handed off
+        self.prefilling = 0  # prefill legs that are still to be handed off
         self.ended: list[Leg] = []
         self.works: list[Work] = []
         self._updates = 0
 
     @property
     def reserves_output(self) -> bool:
-        """Whether a request runs only once all that it may ask for has room."""
+        """Whether a request runs only once there is room for all that it may ask for."""
         return self.limits.policy is CapacityPolicy.GUARANTEED_NO_EVICT
 
     def submit(self, leg: Leg, now: float) -> None:
-        """Queue a leg that arrives now. The replica must have been advanced to this time."""
+        """Queue a leg that arrives now. The replica must have been advanced to `now`."""
         self.model.submit([leg], now)
         self.prefilling += leg.hands_off
         if self.due == NEVER:
             self._begin(now)
 
     def advance(self, until: float) -> None:
-        """Do all steps that end by then. What they bring is added to `ended` and `works`."""
+        """Do all steps that end by `until`; append their results to `ended` and `works`."""
         model = self.model
         while self.due <= until:
             now = self.due
@@ -85,14 +85,14 @@ class Replica:
             self._begin(now)
 
     def drain_kv(self, *, wanted: bool) -> list[KvUpdate]:
-        """What the cache has stored and evicted since the last call, in messages of a size that a server sends.
+        """Return what the cache has stored and evicted since the last call, in messages of a server's size.
 
-        Nothing unless it is `wanted`, but then, too, it is only said once.
+        Empty unless `wanted`; the events are consumed either way.
         """
         events = self.model.cache.drain_events()
         if not wanted:
             return []
-        # Ordered sets: what is stored and evicted in between never was there.
+        # Ordered sets: blocks that were stored and evicted in between cancel out.
         stored: dict[int, None] = {}
         removed: dict[int, None] = {}
         for event in events:
@@ -110,7 +110,7 @@ class Replica:
         return updates
 
     def reported(self, workers: int) -> Load:
-        """The load as the replica's server sends it to each of this many gateway workers."""
+        """Return the load as the replica's server sends it to each of `workers` gateway workers."""
         load = self.load
         return Load(
             load.running,

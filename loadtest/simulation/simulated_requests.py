@@ -1,4 +1,4 @@
-"""What a simulation plays: requests with their arrival, and how a trace is cut, repeated and played at another rate."""
+"""Requests with arrival times, and functions that cut, repeat and rescale a trace."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -11,7 +11,7 @@ from loadtest.simulation.block_names import renamed
 class TimedRequest(msgspec.Struct, frozen=True):
     """One request of a trace: `arrival` in seconds since the trace began.
 
-    `chain` are the prefix hashes of its prompt's full KV blocks, empty where the trace does not tell what is shared.
+    `chain` are the prefix hashes of its prompt's full KV blocks, empty where the trace has no shared prefixes.
     """
 
     arrival: float
@@ -21,7 +21,7 @@ class TimedRequest(msgspec.Struct, frozen=True):
 
 
 def native_rate(requests: Sequence[TimedRequest]) -> float:
-    """Requests per second of the trace as it is; infinite when all arrive at once. Raises ValueError for none."""
+    """Return the trace's own requests per second; infinite when all arrive at once. Raises ValueError if empty."""
     if not requests:
         raise ValueError("there are no requests")
     span = requests[-1].arrival - requests[0].arrival
@@ -29,10 +29,9 @@ def native_rate(requests: Sequence[TimedRequest]) -> float:
 
 
 def bounded(requests: Sequence[TimedRequest], count: int) -> list[TimedRequest]:
-    """The first `count` requests; where the trace has fewer it begins again, one mean gap after its end.
+    """Return the first `count` requests; a shorter trace is repeated, one mean gap after its end.
 
-    Each time round has prefixes of its own, as what is shared then was shared by requests of the first time round
-    only: the repetition of a whole trace would find everything cached.
+    Each repetition has its own prefixes, since a repetition with the same ones would find everything cached.
     """
     lap, start = list(requests[:count]), requests[0].arrival
     rate = native_rate(lap)
@@ -54,9 +53,9 @@ def bounded(requests: Sequence[TimedRequest], count: int) -> list[TimedRequest]:
 
 
 def at_rate(requests: Sequence[TimedRequest], rate: float) -> list[TimedRequest]:
-    """The same requests in the same order with every gap longer or shorter by one factor, from time 0 on.
+    """Return the requests with all gaps scaled by one factor, from time 0 on.
 
-    A trace's bursts keep their form, and what shares a prefix still does; only time runs differently.
+    Bursts keep their form and shared prefixes stay; only time is rescaled.
     """
     start, factor = requests[0].arrival, native_rate(requests) / rate
     if factor == float("inf"):
@@ -65,7 +64,7 @@ def at_rate(requests: Sequence[TimedRequest], rate: float) -> list[TimedRequest]
 
 
 def with_gaps(requests: Sequence[TimedRequest], gaps: Sequence[float]) -> list[TimedRequest]:
-    """The same requests in the same order, each so many seconds after the one before it."""
+    """Return the requests with these gaps in seconds between them."""
     return [
         TimedRequest(arrival, r.prompt_tokens, r.output_tokens, r.chain)
         for r, arrival in zip(requests, accumulate(gaps), strict=True)

@@ -1,4 +1,4 @@
-"""One gateway worker as the simulation needs it: what it believes of the replicas, and the policy that it asks."""
+"""One simulated gateway worker: its views of the replicas and its policy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -21,12 +21,12 @@ from routing.estimates.decode_length import DecodeLength, Origin
 from routing.prefix.prefix_directory import PrefixDirectory
 
 _MODEL: Final = "simulated"
-#: As in gateway/scheduling: how old what is known of a waiting request may be.
+#: Seconds after which a waiting request's route request is refreshed, as in the admission queue.
 STALE_SECONDS: Final = 0.25
 
 
 class _Sent:
-    """What this worker sent to one replica since its last finished step (routing/transports/unreported.py)."""
+    """This worker's submits to one replica since its last finished step (routing/transports/unreported.py)."""
 
     __slots__ = ("kv_tokens", "prompt_tokens", "sequences")
 
@@ -35,7 +35,7 @@ class _Sent:
 
 
 class Worker:
-    """Views of the replicas, as routing/transports/session_transport.py makes them of loads and what was sent since."""
+    """A worker with views of the replicas as routing/transports/session_transport.py makes them."""
 
     def __init__(
         self, replicas: Sequence[Replica], policy: RoutingPolicy, lengths: DecodeLength, workers: int, max_tokens: int
@@ -58,7 +58,7 @@ class Worker:
                 self.prefixes.joined(replica.id, limits.tokens_per_block, limits.kv_blocks, True)
 
     def ask(self, number: int, timed: TimedRequest) -> RouteRequest:
-        """What the policy is told of a request that has just arrived."""
+        """Return the route request of a request that has just arrived."""
         prompt, self.now = timed.prompt_tokens, timed.arrival
         return RouteRequest(
             request_id=str(number),
@@ -73,14 +73,14 @@ class Worker:
         )
 
     def again(self, request: RouteRequest, timed: TimedRequest, now: float) -> RouteRequest:
-        """The same of one that has waited."""
+        """Return the refreshed route request of one that has waited."""
         if now - request.now < STALE_SECONDS:
             return request
         self.now = now
         return msgspec.structs.replace(request, cached=self._cached(timed), now=now)
 
     def pick(self, request: RouteRequest, timed: TimedRequest, kept: frozenset[str] = frozenset()) -> Decision:
-        """Ask the policy. Raises NoCandidate when no replica is large enough, or as the policy does, and BetterWait."""
+        """Ask the policy. Raises NoCandidate when no replica is large enough or the policy does, and BetterWait."""
         candidates = self._candidates(timed.prompt_tokens + timed.output_tokens)
         if kept:
             candidates = [view for view in candidates if view.id not in kept]
@@ -94,11 +94,11 @@ class Worker:
         return self.prefixes.match(timed.chain, timed.prompt_tokens) if self.prefixes and timed.chain else {}
 
     def origin(self, number: int) -> Origin:
-        """Whose request it is: nobody in particular."""
+        """Return the origin of a request, without a tenant."""
         return Origin(_MODEL, request_id=str(number))
 
     def sent(self, replica_id: str, prompt_tokens: int, kv_tokens: int) -> None:
-        """A leg goes to a replica, with so many prompt tokens to compute and so many to hold."""
+        """Note a leg sent to a replica, with prompt tokens to compute and KV tokens to hold."""
         place = self._place[replica_id]
         self._forget_reported(place)
         sent = self._sent[place]
@@ -108,13 +108,13 @@ class Worker:
         self._views[place] = self._view(place)
 
     def stepped(self, place: int, works: Sequence[Work]) -> None:
-        """A replica (by its place) has done steps."""
+        """Note a replica's steps; `place` is its index."""
         view = self._fresh(place)
         for work in works:
             self.policy.observe(Stepped(view, work))
 
     def _candidates(self, tokens: int) -> list[ReplicaView]:
-        """The replicas, in their order, that can hold a request of this many tokens."""
+        """Return the replicas, in order, that can hold a request of `tokens` tokens."""
         views, seen = self._views, self._seen
         for place, replica in enumerate(self._replicas):
             if replica.version != seen[place]:
@@ -132,7 +132,7 @@ class Worker:
         return self._views[place]
 
     def _forget_reported(self, place: int) -> None:
-        """Any step that ended after something was sent has reported it."""
+        """Drop submits that a step which ended after them has reported."""
         if self._seen[place] != self._replicas[place].version:
             self._seen[place] = self._replicas[place].version
             self._sent[place] = _Sent()

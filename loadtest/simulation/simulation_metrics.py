@@ -1,4 +1,4 @@
-"""What a simulation showed: latencies, how many requests were served well, cache hits, and balance."""
+"""Metrics of a simulation: latencies, target attainment, cache hits, and balance."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """One simulation. Times are in seconds, rates per second of virtual time.
+    """The figures of one simulation. Times are in seconds, rates per second of virtual time.
 
     `attainment` is the share of all requests that met the targets; refused ones met none. `hit_rate` is the share of
     prompt tokens that were found in a KV cache. `busy` is the mean over GPUs of the share of time in which their
@@ -42,19 +42,19 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def meets(outcome: Outcome, targets: Targets) -> bool:
-    """Whether a request got its first token and its further ones in time."""
+    """Whether a request met the TTFT and TPOT targets."""
     if outcome.ttft is None or outcome.ttft > targets.first_token(outcome.prompt_tokens):
         return False
     return outcome.tpot is None or outcome.tpot <= targets.tpot
 
 
 def attainment(result: Result, targets: Targets) -> float:
-    """The share of all requests that met the targets."""
+    """Return the share of all requests that met the targets."""
     return sum(meets(outcome, targets) for outcome in result.outcomes) / len(result.outcomes)
 
 
 def summary(result: Result, targets: Targets) -> Summary:
-    """All figures of a complete run."""
+    """Compute all figures of a complete run."""
     outcomes = result.outcomes
     ttfts = [outcome.ttft for outcome in outcomes if outcome.ttft is not None]
     tpots = [outcome.tpot for outcome in outcomes if outcome.tpot is not None]

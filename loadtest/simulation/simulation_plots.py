@@ -1,4 +1,4 @@
-"""A study as a picture, with matplotlib: what happens to each policy as the rate grows."""
+"""Plots a study, with matplotlib: each policy's metrics over the rate."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from loadtest.simulation.goodput import REQUIRED
 from loadtest.simulation.simulation_metrics import Summary
 from loadtest.simulation.study import PolicyResult
 
-# Told apart by colour-blind readers (Paul Tol's muted scheme), and in grey by their marks.
+# Distinguishable for colour-blind readers (Paul Tol's muted scheme), and in grey by their markers.
 _COLOURS: Final = ("#332288", "#cc6677", "#117733", "#ddcc77", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499")
 _MARKS: Final = "os^Dv<>pXh*P"
 
@@ -47,7 +47,7 @@ def draw_study(results: Sequence[PolicyResult], path: Path, title: str, tpot_tar
     share.set_ylim(0, 104)
     tpot.axhline(1e3 * tpot_target, color=INK, linewidth=0.8, linestyle=":")
     tpot.set_ylim(bottom=0)
-    # A queue that only grows would hide all that is worth seeing below it.
+    # On a linear axis an overloaded policy would hide all others.
     ttft.set_yscale("log")
     ttft.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ttft.yaxis.set_minor_formatter(

@@ -1,4 +1,4 @@
-"""A study for people: a table, with rich."""
+"""Prints a study as a table, with rich."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,14 +9,14 @@ from loadtest.reports.console import new_table
 from loadtest.simulation.simulation_metrics import Spread
 from loadtest.simulation.study import PolicyResult
 
-#: Percentiles of TTFT and TPOT for wide terminals, and those that leave a row within 80 columns.
+#: Percentiles of TTFT and TPOT for wide terminals, and those for 80 columns.
 _WIDE: Final = ("p50", "p90", "p95", "p99")
 _NARROW: Final = ("p50", "p95")
 _WIDE_COLUMNS: Final = 110
 
 
 def print_study(results: Sequence[PolicyResult], out: Console) -> None:
-    """Each policy at each rate, and goodputs, the best first."""
+    """Print each policy at each rate, and goodputs, the best first."""
     if any(result.summaries for result in results):
         wide = out.width >= _WIDE_COLUMNS
         shown = _WIDE if wide else _NARROW

@@ -1,4 +1,4 @@
-"""Policies compared over rates, one simulation a cell, as many at a time as there are cores."""
+"""A study: compares policies over rates, one simulation per cell, in as many processes as cores."""
 
 import multiprocessing
 import os
@@ -21,14 +21,14 @@ from loadtest.simulation.workload import Workload, WorkloadSpec
 from routing.contracts.policy import RoutingPolicy
 from routing.contracts.policy_settings import PolicySettings
 
-#: Where the search for goodput begins with synthetic load, requests/s.
+#: Start of the search for goodput with synthetic load, requests/s.
 _START = 4.0
-#: How often a process looks whether the one that has started it is there.
+#: Seconds between a process's checks whether its parent is alive.
 _LOOK_SECONDS = 1.0
 
 
 class Study(msgspec.Struct, frozen=True):
-    """What is compared. `lowest` and `highest` bound the search for goodput, in requests/s."""
+    """The study's parameters. `lowest` and `highest` bound the search for goodput, in requests/s."""
 
     fleet: Fleet
     workload: WorkloadSpec
@@ -44,7 +44,7 @@ class Study(msgspec.Struct, frozen=True):
 
 
 class PolicyResult(msgspec.Struct, frozen=True):
-    """One policy: a summary for each rate, and its goodput where that was asked for."""
+    """One policy's results: a summary per rate, and its goodput if requested."""
 
     policy: str
     summaries: list[Summary]
@@ -52,10 +52,10 @@ class PolicyResult(msgspec.Struct, frozen=True):
 
 
 def run_study(study: Study, show: Callable[[str, float, int], None] | None = None) -> list[PolicyResult]:
-    """Run all cells. `show` is told what has just ended, how many have, and how many there are.
+    """Run all cells. `show` gets the cell that has just ended, the number of ended cells, and the total.
 
-    Without rates and without a search for goodput the trace is played as it was recorded. Raises TraceError, before
-    any process is started for it.
+    Without rates and without a search for goodput the trace is run as recorded. Raises TraceError before any process is
+    started.
     """
     rates = study.rates or (() if study.goodput else (_workload(study.workload).native or _START,))
     cells = [_Cell(study, policy, rate) for policy in study.policies for rate in rates]
@@ -82,11 +82,11 @@ class _Cell(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """For a progress bar."""
+        """The label in the progress bar."""
         return f"goodput of {self.policy}" if self.rate is None else f"{self.policy} at {self.rate:g}/s"
 
     def run(self) -> Summary | Goodput:
-        """Simulate, in whichever process this is."""
+        """Simulate in this process."""
         workload = _workload(self.study.workload)
         if self.rate is not None:
             return summary(self._simulate(workload.at(self.rate)), self.study.settings.targets)
@@ -110,7 +110,7 @@ class _Cell(msgspec.Struct, frozen=True):
         )
 
     def _policies(self) -> Iterator[RoutingPolicy]:
-        """One for each gateway worker, none of which draws what another does."""
+        """Yield a policy per gateway worker, each with its own random seed."""
         settings = self.study.settings
         for seed in count(settings.seed or 0):
             yield POLICIES[self.policy](msgspec.structs.replace(settings, seed=seed))
@@ -118,18 +118,18 @@ class _Cell(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def _workload(spec: WorkloadSpec) -> Workload:
-    """Made once in each process."""
+    """Load the workload, cached per process."""
     return spec.load()
 
 
 def _results(cells: Sequence[_Cell]) -> Iterator[tuple[_Cell, Summary | Goodput]]:
-    """Cells with their results, as they are ready."""
+    """Yield cells with their results as they are ready."""
     processes = min(len(cells), len(os.sched_getaffinity(0)))
     if processes <= 1:
         yield from ((cell, cell.run()) for cell in cells)
         return
     _workload(cells[0].study.workload)
-    # Processes of their own: a fork would take over the progress bar's thread in whatever state it is.
+    # Spawned, not forked: a fork would copy the progress bar's thread in an arbitrary state.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=end_with, initargs=(os.getpid(),)) as pool:
         pending = {pool.submit(cell.run): cell for cell in cells}
@@ -141,7 +141,7 @@ def _results(cells: Sequence[_Cell]) -> Iterator[tuple[_Cell, Summary | Goodput]
 
 
 def end_with(parent: int) -> None:
-    """End this process when the one that has started it is gone: killed, it could not say so."""
+    """End this process when its parent is gone, which, if killed, could not stop it."""
 
     def watch() -> None:
         while os.getppid() == parent:

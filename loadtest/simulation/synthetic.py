@@ -1,4 +1,4 @@
-"""Requests that no trace has: log-normal lengths, and shared beginnings of prompts."""
+"""Synthetic requests: log-normal lengths and shared prefixes."""
 
 import random
 from math import exp, log, sqrt
@@ -11,14 +11,14 @@ from loadtest.simulation.block_names import expanded, own_blocks
 from loadtest.simulation.simulated_requests import TimedRequest
 from replicas.kv_cache import TOKENS_PER_BLOCK
 
-#: Names of prompts' blocks are made from numbers from here on; those of answers from the requests' own.
+#: Names of prompts' blocks are made from numbers from here on; those of answers from the requests' numbers.
 _PROMPTS: Final = 1 << 40
 
 
 class Synthetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What synthetic requests are like: mean lengths in tokens, and how much these vary.
+    """Parameters of synthetic requests: mean lengths in tokens and their variation.
 
-    `variation` is the standard deviation relative to the mean. With `prefixes` each prompt begins with one of so many
+    `variation` is the standard deviation relative to the mean. With `prefixes` each prompt begins with one of that many
     system prompts of `prefix_tokens` each, on top of its own length; the k-th is drawn in proportion to 1/k.
     """
 
@@ -30,7 +30,7 @@ class Synthetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def synthetic(kind: Synthetic, count: int, seed: int) -> list[TimedRequest]:
-    """So many requests, all at time 0 until they are given gaps."""
+    """Make `count` requests, all at time 0 until they are given gaps."""
     rng = random.Random(seed)
     popularity = [1 / place for place in range(1, kind.prefixes + 1)]
     shared_tokens = kind.prefix_tokens // TOKENS_PER_BLOCK * TOKENS_PER_BLOCK
@@ -48,6 +48,6 @@ def synthetic(kind: Synthetic, count: int, seed: int) -> list[TimedRequest]:
 
 
 def _length(mean: float, variation: float, rng: random.Random) -> int:
-    """A log-normal length of this mean, at least one token."""
+    """Draw a log-normal length of this mean, at least one token."""
     square = log(1 + variation * variation)
     return max(1, round(exp(log(mean) - square / 2 + sqrt(square) * rng.gauss(0, 1))))

@@ -1,4 +1,4 @@
-"""What a study plays at each of its rates: a trace or synthetic requests, with arrivals of their own or drawn ones."""
+"""The workload of a study: a trace or synthetic requests, with recorded or drawn arrivals."""
 
 import random
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from loadtest.simulation.request_traces import read_trace
 from loadtest.simulation.simulated_requests import TimedRequest, at_rate, bounded, native_rate, with_gaps
 from loadtest.simulation.synthetic import Synthetic, synthetic
 
-#: Of synthetic load, unless it is said.
+#: Default number of synthetic requests.
 DEFAULT_REQUESTS = 3000
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True):
-    """How to make a workload; small, so that each process makes its own.
+    """The spec of a workload; small, so that each process can make its own.
 
-    `source` is a trace file or a kind of synthetic requests. `requests` unset is all of the trace. `arrivals` is
-    "trace" or one of ARRIVALS.
+    `source` is a trace file or the parameters of synthetic requests. `requests` unset is all of the trace. `arrivals`
+    is "trace" or one of ARRIVALS.
     """
 
     source: str | Synthetic
@@ -45,7 +45,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True):
 
 
 class Workload:
-    """Requests that can be played at any rate."""
+    """Requests that can be run at any rate."""
 
     def __init__(
         self, requests: Sequence[TimedRequest], gaps: Sequence[float] | None = None, native: float | None = None
@@ -56,9 +56,9 @@ class Workload:
         self._gaps = gaps
 
     def at(self, rate: float) -> list[TimedRequest]:
-        """The requests at so many per second."""
+        """Return the requests at `rate` per second."""
         if self._gaps is None:
             return at_rate(self.requests, rate)
-        # What chance has drawn is rarely the mean exactly.
+        # The drawn gaps' mean is not exactly 1.
         scale = len(self._gaps) / sum(self._gaps) / rate
         return with_gaps(self.requests, [gap * scale for gap in self._gaps])

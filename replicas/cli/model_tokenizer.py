@@ -1,4 +1,4 @@
-"""The seam to tokenizers: what a replica's engine needs of the one that its model has."""
+"""The interface to tokenizers: what a replica's engine needs of its model's tokenizer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ class NoTokenizer(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ModelTokenizer:
-    """A tokenizer as engines use it. `encode` takes a text and whether control tokens in it are meant.
+    """A tokenizer as engines use it. `encode` takes a text and whether to read control tokens in it as such.
 
     `specials` maps control tokens to their ids, `identity` is the hash that replicas and gateways compare.
     """

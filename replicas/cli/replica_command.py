@@ -1,4 +1,4 @@
-"""`penstock replica`: serve one engine, or several alike, to gateways."""
+"""`penstock replica`: serves one engine, or several of one kind, to gateways."""
 
 import argparse
 import asyncio
@@ -32,11 +32,11 @@ class Registration(Protocol):
     """Announces replicas where gateways find them."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add its options to the command."""
+        """Add the options of registration to the command."""
         ...
 
     def check(self, arguments: argparse.Namespace) -> None:
-        """Raises ValueError where options do not go together."""
+        """Check the options. Raises ValueError where they contradict each other."""
         ...
 
     async def run(
@@ -51,11 +51,11 @@ def register(
     load_tokenizer: LoadTokenizer,
     registration: Registration,
 ) -> None:
-    """Add `replica`."""
+    """Add the `replica` command."""
     parser = subparsers.add_parser(
         "replica",
         help="start a replica server",
-        # All options are more than a screen, and would hide the error that they are printed with.
+        # A usage of all options fills more than a screen and would hide the error printed with it.
         usage="penstock replica --engine {simulated,tensorrt_llm} --model MODEL --listen ADDRESS [OPTION ...]",
     )
     parser.add_argument(
@@ -117,7 +117,7 @@ def register(
 
 def _address(text: str) -> str:
     host, _, port = text.rpartition(":")
-    # gRPC would take a port that is too large for another one.
+    # gRPC would take a port that is too large for another port.
     if not text.startswith("unix:") and not (host and port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
         raise argparse.ArgumentTypeError("expected HOST:PORT or unix:/PATH, with a port from 0 (any) to 65535")
     return text
@@ -166,7 +166,7 @@ def _run(load_tokenizer: LoadTokenizer, registration: Registration, arguments: a
 
 
 def _tls(arguments: argparse.Namespace) -> "ServerTls | None":
-    """The files that the options name. Raises ValueError."""
+    """Return the TLS files from the options. Raises ValueError."""
     from replicas.server_tls import ServerTls
 
     certificate, key, client_ca = arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca

@@ -1,4 +1,4 @@
-"""The engines of `penstock replica`: made from its options."""
+"""Makes the engines of `penstock replica` from its options."""
 
 import argparse
 import json
@@ -19,12 +19,12 @@ _OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     "simulated": add_simulated_options,
     "tensorrt_llm": add_trtllm_options,
 }
-#: What a simulated engine's tokens mean, unless told otherwise.
+#: Default tokenizer of a simulated engine.
 SIMULATED_TOKENIZER = "mistral-tekken"
 
 
 def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "list[tuple[str, Engine]]":
-    """Engines and the addresses they are for, not started. Raises ValueError with what is wrong with the options."""
+    """Return (address, engine) pairs, not started. Raises ValueError with what is wrong with the options."""
     _refuse_foreign(arguments)
     if arguments.engine == "tensorrt_llm":
         return [(arguments.listen[0], _tensorrt_llm(arguments, load_tokenizer))]
@@ -32,7 +32,7 @@ def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
 
 
 def _refuse_foreign(arguments: argparse.Namespace) -> None:
-    """Options of another engine would be without effect. Raises ValueError."""
+    """Refuse options of another engine, which would have no effect. Raises ValueError."""
     for engine, add in _OPTIONS.items():
         alone = argparse.ArgumentParser()
         add(alone)
@@ -47,7 +47,7 @@ def _shape(arguments: argparse.Namespace) -> Shape:
 
 
 def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "list[tuple[str, Engine]]":
-    """One engine an address, all saying the same sentences."""
+    """Make one engine per address, all with the same corpus."""
     from replicas.engine_limits import CapacityPolicy
     from replicas.engines.answer_lengths import Corpus, corpus_sentences
     from replicas.engines.simulated import SimulatedEngine
@@ -102,7 +102,7 @@ def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
 
 
 def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "Engine":
-    """One engine fills the GPUs that the process sees."""
+    """Make one engine, which fills the GPUs that the process sees."""
     from replicas.engines.tensorrt_llm.library import load_library
     from replicas.engines.tensorrt_llm.options import (
         LORA_MODULES,
@@ -153,7 +153,7 @@ def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) 
     return TensorRtLlmEngine(options, load_library())
 
 
-#: Options of the command that are the engine's by the same name; unset, the engine's own defaults hold.
+#: Options of the command that the engine has under the same name; unset, the engine's own defaults hold.
 _SAME_NAME = (
     "model",
     "context_parallel",
@@ -176,7 +176,7 @@ _SAME_NAME = (
 def _vocabulary(
     arguments: argparse.Namespace, checkpoint: str, load_tokenizer: LoadTokenizer
 ) -> tuple[tuple[int, ...], int | None, str]:
-    """Tokens that end an answer, the vocabulary's size if it is known, and what the tokenizer is known by."""
+    """Return the end tokens, the vocabulary's size if known, and the tokenizer's hash."""
     source = arguments.tokenizer or checkpoint
     chosen = tuple(arguments.end_id)
     try:
@@ -191,7 +191,7 @@ def _vocabulary(
 
 
 def _context(checkpoint: str) -> int:
-    """What the checkpoint's configuration says. Raises ValueError where it says nothing."""
+    """Return the context length from the checkpoint's configuration. Raises ValueError where it has none."""
     try:
         found = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
         return int(found.get("text_config", found)["max_position_embeddings"])

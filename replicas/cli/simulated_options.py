@@ -4,7 +4,7 @@ import argparse
 
 
 def add_simulated_options(parser: argparse.ArgumentParser) -> None:
-    """Add them, in a group."""
+    """Add these options as a group."""
     group = parser.add_argument_group("simulated engine")
     group.add_argument(
         "--profile", help="published model to imitate (default: the one of the model's name, or mixtral-8x7b)"
@@ -25,7 +25,7 @@ def add_simulated_options(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """A number that is at least 1, of an option."""
+    """Parse an option's integer of at least 1."""
     if not (text.isascii() and text.isdigit() and int(text) >= 1):
         raise argparse.ArgumentTypeError("must be a whole number of at least 1")
     return int(text)

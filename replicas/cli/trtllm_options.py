@@ -6,7 +6,7 @@ from typing import Any
 
 
 def add_trtllm_options(parser: argparse.ArgumentParser) -> None:
-    """Add them, in groups; docs/engines-tensorrt-llm.md says what each becomes."""
+    """Add these options in groups; docs/engines-tensorrt-llm.md says what each one sets."""
     group = parser.add_argument_group("tensorrt_llm engine")
     group.add_argument("--checkpoint", help="folder or hub name of the weights (default: the model's name)")
     group.add_argument("--cp", dest="context_parallel", type=int, help="context parallel degree")
@@ -70,7 +70,7 @@ def _add_lora(parser: argparse.ArgumentParser) -> None:
 
 
 def kv_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of the KV cache's options; unset, their defaults hold."""
+    """Return the keywords of KvOptions; unset, their defaults hold."""
     host = arguments.kv_host_gib
     given = {
         "free_memory_fraction": arguments.kv_fraction,
@@ -84,7 +84,7 @@ def kv_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def retention_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Keywords of the retention's options."""
+    """Return the keywords of Retention."""
     return {
         "prompt_priority": arguments.retain_prompt,
         "prompt_ms": _milliseconds(arguments.retain_prompt_seconds),
@@ -94,7 +94,7 @@ def retention_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def adapter_paths(given: list[str]) -> dict[str, str]:
-    """NAME=PATH, several times. Raises ValueError."""
+    """Parse NAME=PATH options. Raises ValueError."""
     paths: dict[str, str] = {}
     for each in given:
         name, sign, path = each.partition("=")

@@ -1,1 +1,1 @@
-"""Engines behind the `Engine` seam, each in its own module and imported only when it is asked for."""
+"""Implementations of `Engine`, each imported only when it is configured."""

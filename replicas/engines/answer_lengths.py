@@ -1,4 +1,4 @@
-"""What the simulated engine says: endless walks over a corpus of sentences, fixed by the prompt and the seed."""
+"""Texts of the simulated engine: endless walks over a corpus of sentences, fixed by prompt and seed."""
 
 import struct
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ _SPREAD = 0.8  # standard deviation of the length's logarithm
 
 
 def corpus_sentences() -> tuple[str, ...]:
-    """The sentences that ship with the package, one a line, for the caller to encode."""
+    """Return the sentences that ship with the package, for the caller to encode."""
     text = files("replicas.engines").joinpath("corpus.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences as token ids, already encoded by the caller, with the separator between sentences inside them."""
+    """Sentences as token ids, encoded by the caller, each with its separator."""
 
     sentences: tuple[tuple[int, ...], ...]
     eos: int
@@ -34,18 +34,18 @@ class Corpus:
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
-        """All distinct tokens, from which alternatives for logprobs are drawn."""
+        """All distinct tokens, from which the alternatives of logprobs are drawn."""
         return tuple(sorted({token for sentence in self.sentences for token in sentence}))
 
 
 def prompt_key(prompt: Sequence[int], seed: int) -> bytes:
-    """What all answers to a prompt under a seed derive from."""
+    """Return the key from which all answers to a prompt under a seed are derived."""
     return blake2b(struct.pack(f"<Q{len(prompt)}I", seed % 2**64, *prompt), digest_size=16).digest()
 
 
 @dataclass(slots=True)
 class Walk:
-    """The text of one sequence as far as anybody asked for it: a sentence is chosen only when it is reached."""
+    """The text of one sequence, generated lazily: a sentence is chosen only when it is reached."""
 
     corpus: Corpus
     key: bytes
@@ -55,11 +55,11 @@ class Walk:
 
     @classmethod
     def of(cls, corpus: Corpus, key: bytes, index: int) -> "Walk":
-        """The walk of sequence `index` of a request."""
+        """Make the walk of sequence `index` of a request."""
         return cls(corpus, key + index.to_bytes(4, "little"))
 
     def extend(self, count: int) -> None:
-        """Have at least `count` tokens, ending with a whole sentence."""
+        """Extend the walk to at least `count` tokens, ending with a whole sentence."""
         tokens, sentences = self.tokens, self.corpus.sentences
         while len(tokens) < count:
             choice = self._hash(self._number) % len(sentences)
@@ -70,9 +70,9 @@ class Walk:
             self._last = choice
 
     def natural_length(self, ceiling: int) -> int:
-        """Where the answer would end by itself: a log-normal length, rounded up to the end of its sentence.
+        """Return where the answer ends by itself: a log-normal length, rounded up to the end of its sentence.
 
-        Beyond `ceiling` tokens the rounding does not matter to the caller and is not worked out.
+        Beyond `ceiling` tokens the rounding does not matter to the caller and is not computed.
         """
         draw = self._hash(2**63)
         first, second = (draw >> 32) + 1, draw & 0xFFFFFFFF
@@ -90,7 +90,7 @@ class Walk:
 
 
 def logprobs_of(token: int, position: int, alternatives: int, corpus: Corpus) -> TokenLogprobs:
-    """Plausible and reproducible: the chosen token is likeliest, each alternative has half the mass left over."""
+    """Return reproducible logprobs: the chosen token is likeliest, each alternative has half the remaining mass."""
     mixed = (token * 2654435761 + position * 40503 + 12345) % 2**32
     chosen = 0.5 + 0.49 * mixed / 2**32
     best = log(chosen)

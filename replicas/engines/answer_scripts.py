@@ -1,4 +1,4 @@
-"""Answers that the simulated engine is given word for word: tool calls and the like can be tried without a GPU."""
+"""Scripted answers of the simulated engine, by which tool calls and the like can be tried without a GPU."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from replicas.engines.vocabulary import Vocabulary
 
 
 class Script:
-    """Lines, the first of which that a prompt's text contains has its answer."""
+    """Lines of (text, answer); the first line whose text is in the prompt gives the answer."""
 
     def __init__(self, lines: Sequence[Line], vocabulary: Vocabulary) -> None:
         self._lines, self._vocabulary = lines, vocabulary
         self._encoded: dict[int, list[int]] = {}
 
     def answer(self, prompt: Sequence[int]) -> list[int] | None:
-        """The answer's tokens; None where no line is for the prompt."""
+        """Return the answer's tokens; None where no line matches the prompt."""
         text = self._vocabulary.written(prompt).decode(errors="replace")
         for number, line in enumerate(self._lines):
             if line.contains in text:

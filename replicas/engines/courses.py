@@ -1,4 +1,4 @@
-"""The whole course of a simulated request's sequences, which is known before they run: what they say, and their end."""
+"""Plans the sequences of a simulated request before they run: their tokens and their ends."""
 
 import random
 import struct
@@ -16,7 +16,7 @@ from replicas.engines.answer_scripts import Script
 if TYPE_CHECKING:
     from replicas.engines.guided.composition import Composed
 
-#: Of a guided answer, which is put together before it is said.
+#: Most tokens of a guided answer, which is composed before it is emitted.
 MAX_GUIDED_TOKENS = 16384
 _STATE = struct.Struct("<4sQ")
 _STATE_MAGIC = b"sim1"
@@ -24,7 +24,7 @@ _STATE_MAGIC = b"sim1"
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One sequence of an attempt: `total` of its walk's tokens, after those of earlier attempts."""
+    """The plan of one sequence of an attempt: `total` tokens of its walk, after those of earlier attempts."""
 
     walk: Walk
     total: int
@@ -32,7 +32,7 @@ class Course:
 
 
 class Courses:
-    """Works them out. The same prompt and seed always give the same tokens."""
+    """Makes the plans. The same prompt and seed always give the same tokens."""
 
     def __init__(
         self,
@@ -43,37 +43,37 @@ class Courses:
         output_tokens: int | None = None,
         script: Script | None = None,
     ) -> None:
-        """`output_tokens` fixes the length of answers, where nothing else does; `rng` gives seeds to who has none."""
+        """`output_tokens` fixes the length of answers unless something else does; `rng` draws missing seeds."""
         self._corpus, self._random, self._script = corpus, rng, script
         self._max_sequence_tokens = max_sequence_tokens
         self._output_tokens = output_tokens
 
     def seeded(self, request: Submit) -> Submit:
-        """The request with the seed that it is to have."""
+        """Return the request with its effective seed."""
         sampling = msgspec.structs.replace(request.sampling, seed=self._seed(request))
         return msgspec.structs.replace(request, sampling=sampling)
 
     def walks(self, request: Submit, seed: int) -> list[Walk]:
-        """What its sequences say if nothing else tells them."""
-        # With an adapter it is another model that answers.
+        """Return the walks of its sequences, for answers that are neither scripted nor guided."""
+        # An adapter makes it another model, with other answers.
         key = prompt_key(_prompt(request), seed ^ (crc32(request.adapter.name.encode()) if request.adapter else 0))
         return [Walk.of(self._corpus, key, request.sequence + k) for k in range(request.sampling.n)]
 
     def keys(self, request: Submit) -> list[bytes]:
-        """What the answers to a request with a seed derive from, however they are made."""
+        """Return the keys from which a seeded request's answers are derived, however they are made."""
         return [walk.key for walk in self.walks(request, self._seed(request))]
 
     def scripted(self, request: Submit) -> list[int] | None:
-        """The answer that the script has for it, if it has one."""
+        """Return the scripted answer, if there is one."""
         return None if self._script is None else self._script.answer(_prompt(request))
 
     def room(self, request: Submit) -> int:
-        """Tokens that fit after the prompt."""
+        """Return the number of tokens that fit after the prompt."""
         room = min(request.max_tokens, self._max_sequence_tokens - len(request.prompt_ids))
         return room if request.guide is None else min(room, max(1, MAX_GUIDED_TOKENS - request.generated))
 
     def of(self, request: Submit, composed: "Sequence[Composed] | None" = None) -> tuple[list[Course], Handoff | None]:
-        """Its sequences' courses, and the handoff where it is only to be prefilled. `composed` are guided answers."""
+        """Return the plans of its sequences, and the handoff of a prefill. `composed` are guided answers."""
         generated, seed = request.generated, self._seed(request)
         walks, room = self.walks(request, seed), self.room(request)
         ceiling = generated + room
@@ -106,7 +106,7 @@ class Courses:
         return courses, handoff
 
     def _natural(self, walk: Walk, end: int | None, ceiling: int, request: Submit) -> int:
-        """Tokens of this attempt until the answer ends by itself; all up to the ceiling or more: it does not."""
+        """Return this attempt's tokens until the answer ends by itself; `ceiling` or more: it does not."""
         sampling, generated = request.sampling, request.generated
         if sampling.ignore_eos:
             return ceiling - generated
@@ -114,7 +114,7 @@ class Courses:
         return max(0, whole - generated, sampling.min_tokens)
 
     def _stopped(self, walk: Walk, length: int, ceiling: int, request: Submit) -> int:
-        """The same, with the tokens that the request wants to end it."""
+        """Return `length` cut at the request's stop tokens."""
         sampling, generated = request.sampling, request.generated
         if sampling.stop_token_ids:
             end = min(ceiling, generated + length)
@@ -132,7 +132,7 @@ class Courses:
 
 
 def seed_of(handoff: Handoff) -> int | None:
-    """The seed that the prefill engine answered with, or None when the state is not a simulated engine's."""
+    """Return the seed that the prefill engine used, or None when the state is not a simulated engine's."""
     if len(handoff.opaque_state) != _STATE.size:
         return None
     magic, seed = _STATE.unpack(handoff.opaque_state)
@@ -140,5 +140,5 @@ def seed_of(handoff: Handoff) -> int | None:
 
 
 def _prompt(request: Submit) -> list[int]:
-    """Without what an earlier attempt has generated."""
+    """Return the prompt without what an earlier attempt has generated."""
     return request.prompt_ids[: len(request.prompt_ids) - request.generated]

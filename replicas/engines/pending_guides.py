@@ -1,4 +1,4 @@
-"""Guided requests of the simulated engine whose answers are being put together: off the event loop, one at a time."""
+"""Guided requests of the simulated engine that wait for their answers, composed in a thread one at a time."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 from protos.types import Submit
 
 R = TypeVar("R")
-#: Works the answers out, in a thread; told by its argument whether anybody still wants them.
+#: Composes the answers in a thread; its argument tells whether they are still wanted.
 Work = Callable[[Callable[[], bool]], R]
 
 
 class PendingGuides(Generic[R]):
-    """Gives each request with what was worked out for it to `ready`, on the event loop, in the order they came."""
+    """Passes each request with its result to `ready`, on the event loop, in order of arrival."""
 
     def __init__(self, ready: Callable[[int, Submit, R], None]) -> None:
         self._ready = ready
@@ -21,22 +21,22 @@ class PendingGuides(Generic[R]):
 
     @property
     def waiting(self) -> int:
-        """Sequences that wait."""
+        """Number of waiting sequences."""
         return sum(request.sampling.n for request, _ in self._held.values())
 
     def add(self, handle: int, request: Submit, work: Work[R]) -> None:
-        """To be called on the event loop."""
+        """Queue a request; call it on the event loop."""
         self._held[handle] = request, work
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def drop(self, handle: int) -> Submit | None:
-        """The request is cancelled; None where it does not wait."""
+        """Remove a cancelled request and return it; None where it does not wait."""
         held = self._held.pop(handle, None)
         return None if held is None else held[0]
 
     def close(self) -> None:
-        """Nothing is worked out any more."""
+        """Stop composing."""
         self._held.clear()
         if self._task is not None:
             self._task.cancel()

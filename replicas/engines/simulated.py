@@ -1,4 +1,4 @@
-"""An engine without a GPU: the pure replica model paced by a clock, answering with sentences from a small corpus.
+"""The simulated engine: the pure replica model paced by a clock, answering with sentences from a small corpus.
 
 Its tokens depend only on (prompt, seed, sequence, position), so that a resumed or resubmitted request can be compared
 token for token; its schedule, KV cache and step times are those of replicas/model.py and replicas/timing.py.
@@ -48,14 +48,14 @@ MAX_LOGPROBS = 20
 DEFAULT_PROFILE = "mixtral-8x7b"
 ONE_GPU = Shape()
 _NEVER = 1 << 62
-# How far a late step may let the schedule slip before it is moved: shorter lags are caught up, so that the average
-# pace holds although every sleep overshoots a little.
+# Lag beyond which the schedule is moved: shorter lags are caught up, so that the average pace holds although every
+# sleep overshoots a little.
 _CATCH_UP_SECONDS = 0.1
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Answer(Sequence):
-    """One sequence and what of it has been said. Counts are of this attempt's tokens, `offset` of earlier ones."""
+    """One sequence and what of it has been emitted. Counts are of this attempt's tokens, `offset` of earlier ones."""
 
     handle: int
     index: int
@@ -76,11 +76,11 @@ class _Answer(Sequence):
 
 
 class SimulatedEngine:
-    """An `Engine` of one replica; see the constructor for its three paces (as in life, fixed, or instant).
+    """An `Engine` of one replica; see the constructor for its three paces (modelled, fixed, or instant).
 
-    What a request says decides what runs (all of it, its prefill only, or its decoding after a handoff), like in the
-    real engine; `role` is only what the replica says of itself. `max_tokens` and the counts of a finish include the
-    first tokens of a handoff, but not the `generated` tail of a prompt.
+    The request decides what runs (all of it, its prefill only, or its decoding after a handoff), like in the real
+    engine; `role` is only reported. `max_tokens` and the counts of a finish include the first tokens of a handoff, but
+    not the `generated` tail of a prompt.
     """
 
     def __init__(
@@ -111,15 +111,14 @@ class SimulatedEngine:
         vocabulary: Vocabulary | None = None,
         script: tuple[Line, ...] = (),
     ) -> None:
-        """Make an idle engine, which imitates the published model `profile`; unset, the one that `model` names.
+        """Make an idle engine, which imitates the published model `profile`; unset, the one named by `model`.
 
-        `speed` runs the modelled time faster than life; `pace_seconds` replaces it by a fixed step; `instant` steps as
-        fast as the CPU allows. `output_tokens` fixes the natural length of every answer. The sizes default to what
-        the model's profile gives on H100s. With `max_adapters` it has LoRA: so many are loaded at a time, each in
+        `speed` divides the modelled time; `pace_seconds` replaces it by a fixed step; `instant` steps as fast as the
+        CPU allows. `output_tokens` fixes the natural length of every answer. The sizes default to what the model's
+        profile gives on H100s. With `max_adapters` it has LoRA: that many are loaded at a time, each in
         `adapter_load_seconds` of modelled time, and `adapters` are found by their names alone. `clock` counts seconds
-        and `sleep` waits for some; `rng` gives the seeds of requests that bring none. It says that it serves `version`,
-        with the tokenizer of `tokenizer_hash`. With a `vocabulary` it honours guides, and says to prompts that have a
-        line in the `script` what that gives as their answer.
+        and `sleep` waits for some; `rng` draws the seeds of requests without one. It reports `version` and
+        `tokenizer_hash`. With a `vocabulary` it honours guides and gives the answers of `script`.
         """
         imitated = profile or (model if model in PROFILES else DEFAULT_PROFILE)
         if imitated not in PROFILES:
@@ -177,7 +176,7 @@ class SimulatedEngine:
         )
 
     def submit(self, handle: int, request: Submit) -> None:
-        """Queue the request, or refuse it with a failure in the next step."""
+        """Queue the request, or refuse it with a failed finish in the next step."""
         failure = self._refusal(request)
         if failure:
             self._end(handle, request, FinishReason.ERROR, failure)
@@ -188,7 +187,7 @@ class SimulatedEngine:
         self._wake.set()
 
     def cancel(self, handle: int) -> None:
-        """End what is left of the request; its finishes come with the next step."""
+        """End the request's open sequences; their finishes come with the next step."""
         group = self._requests.pop(handle, None)
         if group is None:
             request = self._guided.drop(handle)
@@ -206,7 +205,7 @@ class SimulatedEngine:
         self._wake.set()
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
-        """Step for ever; waits on an event while there is nothing to do."""
+        """Step until cancelled; wait on an event while idle."""
         try:
             await self._run(emit)
         finally:
@@ -233,7 +232,7 @@ class SimulatedEngine:
             emit(self._step(model.end(clock() if self._instant else due)))
 
     async def _idle(self, seconds: float | None) -> None:
-        """Wait until something comes, and no longer than until an adapter is loaded."""
+        """Wait until a request comes, at most `seconds` (until an adapter is loaded)."""
         if seconds is None:
             await self._wake.wait()
             return
@@ -268,7 +267,7 @@ class SimulatedEngine:
         return EngineStep(deltas, finishes, load, events, started, work if work and work.us else None, adapters)
 
     def _deltas(self) -> list[Delta]:
-        """One delta for each decoding sequence that has a full interval to say: the hot loop, once per token."""
+        """Return a delta per decoding sequence with a full interval of tokens: the hot loop, once per token."""
         deltas = []
         clock = self._model.clock
         for answer in self._model.decoding.values():
@@ -293,7 +292,7 @@ class SimulatedEngine:
         return deltas
 
     def _delta(self, answer: _Answer, produced: int) -> Delta:
-        """All that the sequence has produced and not yet said."""
+        """Return what the sequence has produced and not yet emitted."""
         first, last = answer.offset + answer.emitted, answer.offset + produced
         cached = answer.cached if answer.emitted == 0 else None
         answer.walk.extend(last)
@@ -306,7 +305,7 @@ class SimulatedEngine:
         return Delta(answer.handle, answer.index, tokens, logprobs, cached)
 
     def _refusal(self, request: Submit) -> Failure | None:
-        """Why this engine cannot run the request, if it cannot."""
+        """Return why this engine cannot run the request, if it cannot."""
         sampling, longest = request.sampling, self.info.max_sequence_tokens
         if len(request.prompt_ids) + 1 > longest:
             message = f"a prompt of {len(request.prompt_ids)} tokens leaves no room to answer within {longest} tokens"
@@ -328,7 +327,7 @@ class SimulatedEngine:
         return None
 
     def _compose(self, handle: int, request: Submit) -> None:
-        """Have a guided request's answers put together; it starts when they are there."""
+        """Queue a guided request for composing; it starts when its answers are ready."""
         vocabulary, corpus, courses = self._vocabulary, self._corpus, self._courses
         assert vocabulary is not None, "or it would have been refused"
         request = courses.seeded(request)
@@ -336,7 +335,7 @@ class SimulatedEngine:
         most = request.generated + (1 if request.prefill_only else courses.room(request))
 
         def work(wanted: Callable[[], bool]) -> "list[Composed] | Failure":
-            # In the thread too: the library takes a while to load.
+            # Imported in the thread: the library takes a while to load.
             from replicas.engines.guided.guided_answers import guided_answers
 
             return guided_answers(vocabulary, corpus, request, keys, most, scripted, wanted)

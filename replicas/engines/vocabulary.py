@@ -1,4 +1,4 @@
-"""What the simulated engine knows of the tokenizer whose ids it speaks, which is the gateway's to load."""
+"""The vocabulary of the simulated engine's tokenizer as plain values; the gateway's code loads the tokenizer."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from functools import cached_property
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A vocabulary in plain values: `token_bytes` are empty for control tokens, which `specials` has by their text.
+    """A vocabulary in plain values. `token_bytes` are empty for control tokens, which `specials` maps from their text.
 
     `encode` reads every character as text, `encode_marked` control tokens as such.
     """
@@ -20,7 +20,7 @@ class Vocabulary:
     specials: Mapping[str, int] = field(repr=False)
 
     def tokens_of(self, text: bytes, *, marked: bool = False) -> list[int] | None:
-        """Ids that are written as just these bytes, as the tokenizer cuts them; None where it writes something else.
+        """Return the tokenizer's ids for a text of exactly these bytes; None where they decode to something else.
 
         With `marked` the text of a control token becomes one.
         """
@@ -31,7 +31,7 @@ class Vocabulary:
         return ids if self.written(ids) == text else None
 
     def written(self, ids: Iterable[int]) -> bytes:
-        """What tokens write, and control tokens by their text."""
+        """Return the bytes of tokens; control tokens count as their text."""
         controls, token_bytes = self._controls, self.token_bytes
         return b"".join(controls.get(token) or token_bytes(token) for token in ids)
 

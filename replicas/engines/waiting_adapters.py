@@ -1,4 +1,4 @@
-"""Requests of the simulated engine that wait for their LoRA adapter."""
+"""The queue of simulated requests that wait for their LoRA adapter."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ class _Held(Generic[G]):
 
 
 class WaitingAdapters(Generic[G]):
-    """Gives each request to `start` once its adapter is loaded; first come, first served."""
+    """Passes each request to `start` once its adapter is loaded; first come, first served."""
 
     def __init__(
         self, known: Sequence[str], slots: int, load_seconds: float, start: Callable[[list[G], float], None]
     ) -> None:
-        """With no `slots` there are no adapters at all; those `known` are found by name, others by their path."""
+        """Without `slots` there are no adapters; `known` ones are found by name, others by their path."""
         self.known = tuple(known)
         self.enabled = slots > 0
         self._slots = AdapterSlots(slots, load_seconds)
@@ -36,7 +36,7 @@ class WaitingAdapters(Generic[G]):
 
     @property
     def waiting(self) -> int:
-        """Sequences that wait."""
+        """Number of waiting sequences."""
         return sum(len(held.group) for held in self._held)
 
     def can(self, adapter: Adapter) -> bool:
@@ -44,11 +44,11 @@ class WaitingAdapters(Generic[G]):
         return self.enabled and (bool(adapter.path) or adapter.name in self.known)
 
     def add(self, handle: int, adapter: Adapter, group: list[G]) -> None:
-        """A request's sequences, which start as soon as they can."""
+        """Queue a request's sequences, which start as soon as they can."""
         self._held.append(_Held(handle, adapter.name, group))
 
     def advance(self, now: float) -> float | None:
-        """Start what can be started; when the next one can, None: not before something ends."""
+        """Start what can start; return when the next one can, None: not before a request ends."""
         if not self._held:
             return None
         waiting: deque[_Held[G]] = deque()
@@ -68,19 +68,19 @@ class WaitingAdapters(Generic[G]):
         return soonest
 
     def drop(self, handle: int) -> bool:
-        """The request is cancelled: whether it had not started, and never will. To be followed by `ended`."""
+        """Cancel a request; return whether it had not started. To be followed by `ended`."""
         before = len(self._held)
         self._held = deque(held for held in self._held if held.handle != handle)
         return len(self._held) < before
 
     def ended(self, handle: int) -> None:
-        """The request needs its adapter no longer, if it had one."""
+        """Release the request's adapter, if it had one."""
         name = self._using.pop(handle, None)
         if name is not None:
             self._slots.release(name)
 
     def news(self, now: float) -> tuple[str, ...] | None:
-        """The adapters that are loaded, if that has changed since it was told last."""
+        """Return the loaded adapters if they have changed since the last call, else None."""
         loaded = self._slots.loaded(now)
         if loaded == self._told:
             return None

@@ -14,7 +14,7 @@ class Outcome(enum.Enum):
 
 
 def outcome_of(error: BaseException, *, stepping: bool) -> Outcome:
-    """Return the outcome of an attempt that ended with `error`. `stepping`: the engine stepped lately, or had no time.
+    """Return the outcome of an attempt that ended with `error`. `stepping`: the engine stepped lately or had no time.
 
     ReplicaUnavailable (lost, draining, or its streams were moved) is counted once by the session and not for each
     request. A deadline that passed while the engine was stepping is load.

@@ -254,7 +254,7 @@ class _Request:
         self._transport.given_up(self._mailbox, error)
 
     def fail(self, code: str, message: str) -> None:
-        """What has not ended fails, with a code of protos/errors.py."""
+        """Fail the unfinished sequences, with a code of protos/errors.py."""
         self._over = True
         finish = Finish(FinishReason.ERROR, len(self._submit.prompt_ids), failure=Failure(code, message))
         mailbox = self._mailbox

@@ -1,4 +1,4 @@
-"""Policies that imitate other routers, for comparison in the simulator; `POLICIES` has them beside those that serve."""
+"""Baseline policies that imitate other routers; `POLICIES` has them beside the gateway's own."""
 
 from collections.abc import Callable
 

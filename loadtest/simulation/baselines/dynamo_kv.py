@@ -1,13 +1,13 @@
 """NVIDIA Dynamo's KV router, as a baseline.
 
 cost = 1.0 * max(0, active prefill + prompt - credit) + decode blocks, in KV blocks. Active prefill are prompt tokens
-before the request, credit is what the replica's GPU has cached of its prompt (weight 1.0), decode blocks are those of
+before the request, credit is the part of its prompt in the replica's GPU cache (weight 1.0), decode blocks are those of
 all its unfinished sequences with the request's own. The least cost wins (temperature 0). The router expects a prompt's
-blocks where it sent it (predict-on-route), which here the directory of prefixes does. For a pair the prefill part is
-the prefill replica's and the decode blocks, without any credit, the decode replica's. A request of which fewer than
-2048 tokens and less than 0.7 are to be computed goes to no pair if it can be avoided (conditional disaggregation).
+blocks where it sent it (predict-on-route), which here the prefix directory does. For a pair the prefill part is the
+prefill replica's and the decode blocks, without any credit, the decode replica's. A request with fewer than 2048 tokens
+and less than 0.7 left to compute avoids pairs if possible (conditional disaggregation).
 
-Dynamo draws among equal costs at random; here they are taken in turn. Blocks are not weighed by a replica's shape.
+Dynamo breaks ties at random; here they are taken in turn. Blocks are not weighted by a replica's shape.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ PREFILL_WEIGHT: Final = 1.0
 
 
 class DynamoKv(RankingPolicy):
-    """The least cost in blocks."""
+    """Picks the unit of least cost in blocks."""
 
     uses_prefixes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("cost_blocks", "prefill_blocks", "decode_blocks")
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """By cost; pairs are left out where the prompt stays local."""
+        """Rank by cost; pairs are left out where the prompt stays local."""
         prompt, cached = request.prompt_tokens, request.cached
         whole = [unit for unit in found if unit.prefill is None]
         held = max((cached.get(unit.entry.id, 0) for unit in whole), default=0)

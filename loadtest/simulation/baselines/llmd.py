@@ -3,10 +3,10 @@
 Scores are from 0 to 1: queue (weight 2), 1 for the shortest queue among the candidates and 0 for the longest; KV use
 (weight 2), the share of the cache that is free; prefix (weight 3), the share of the prompt that is cached. The highest
 sum wins. Before that a filter keeps only the replicas that hold at least 0.8 of the prompt, if there are any, unless
-the quickest of them would take over 18 s longer to the first token than the quickest of all.
+the fastest of them would take over 18 s longer to the first token than the fastest of all.
 
-The TTFT in that filter comes from the prompts that wait and from step times that are learned. Equal scores are taken in
-turn. Its saturation detector sheds requests, which is not a policy's part here.
+The TTFT in that filter comes from the waiting prompts and learned step times. Equal scores are taken in turn. Its
+saturation detector sheds requests, which is not a policy's task here.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from routing.policies.measures import backlog, kv_use
 from routing.policies.ranking import Ranking, RankingPolicy
 
 QUEUE_WEIGHT, KV_WEIGHT, PREFIX_WEIGHT = 2.0, 2.0, 3.0
-#: From this share of the prompt on a match is sticky, unless it costs so many more seconds to the first token.
+#: Share of the prompt from which on a match is sticky, unless it costs this many more seconds of TTFT.
 STICKY_SHARE: Final = 0.8
 STICKY_SECONDS: Final = 18.0
 
 
 class Llmd(RankingPolicy):
-    """The highest weighted score, as its negative."""
+    """Picks the highest weighted score (as the least negative)."""
 
     uses_prefixes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("negative_score", "queue_score", "kv_score", "prefix_score")
@@ -35,12 +35,12 @@ class Llmd(RankingPolicy):
         self._classes = ReplicaClasses()
 
     def observe(self, report: Report) -> None:
-        """Learn how fast replicas compute prompts."""
+        """Learn the replicas' prefill speed."""
         if isinstance(report, Stepped):
             self._classes.of(report.view).learn(report.work)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """By score, among the sticky ones if there are any."""
+        """Rank by score, among the sticky units if there are any."""
         matches = [request.cached.get(unit.entry.id, 0) / max(request.prompt_tokens, 1) for unit in found]
         sticky = {place for place, match in enumerate(matches) if match >= STICKY_SHARE}
         reason = "highest score"

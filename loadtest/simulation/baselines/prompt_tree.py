@@ -1,4 +1,4 @@
-"""Which replicas were sent which prefixes: an approximate tree that knows no engine, only what was routed."""
+"""An approximate prefix tree: which replicas were sent which prefixes, without reports of engines."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ MOST_BLOCKS: Final = 2**26 // 4 // 32
 
 
 class PromptTree:
-    """A tree of prefix hashes. A hash stands for its whole prefix, so a mapping is enough.
+    """A tree of prefix hashes. A hash covers its whole prefix, so a mapping is enough.
 
-    What was sent longest ago is forgotten beyond `most_blocks`, leaves before their roots.
+    Beyond `most_blocks` the least recently sent are dropped, leaves before their roots.
     """
 
     def __init__(self, most_blocks: int = MOST_BLOCKS) -> None:
@@ -22,10 +22,10 @@ class PromptTree:
         return len(self._holders)
 
     def insert(self, chain: Sequence[int], replica_id: str) -> None:
-        """A prompt went to a replica."""
+        """Insert a prompt that was sent to a replica."""
         holders = self._holders
         alone = (replica_id,)
-        # Roots last, so that they are always younger than what hangs on them.
+        # Roots last, so that they are always more recent than their children.
         for prefix in reversed(chain):
             known = holders.get(prefix)
             if known is None:
@@ -38,7 +38,7 @@ class PromptTree:
             holders.popitem(last=False)
 
     def forget(self, replica_id: str) -> None:
-        """A replica is gone for good. Looks at every block, which takes 0.1 s where there are as many as may be."""
+        """Drop a replica. Scans every block, which takes 0.1 s for a full tree."""
         for prefix, known in list(self._holders.items()):
             if replica_id in known:
                 left = tuple(holder for holder in known if holder != replica_id)
@@ -48,7 +48,7 @@ class PromptTree:
                     del self._holders[prefix]
 
     def match(self, chain: Sequence[int]) -> tuple[int, tuple[str, ...]]:
-        """The number of leading blocks that some replica was sent, and which ones were sent all of them."""
+        """Return the number of leading blocks that some replica was sent, and the replicas that were sent all."""
         holders = self._holders
         low, high = 0, len(chain)
         while low < high:  # a known prefix has known prefixes

@@ -1,12 +1,12 @@
 """SGLang Model Gateway's cache_aware policy, as a baseline.
 
 A request whose match in the tree of routed prompts is longer than 0.3 of it goes to the replica that was sent the
-match; any other one goes to the least loaded. A holder whose load is above 1.5 times the mean and more than 64 above it
-is passed over for this request, which goes to the least loaded instead and is inserted there. Load is the number of
-requests, whatever the replica's shape. The tree is the gateway's own and not told what engines evict.
+match; any other goes to the least loaded. A holder whose load is above 1.5 times the mean and more than 64 above it is
+skipped for this request, which goes to the least loaded instead and is inserted there. Load is the number of requests,
+whatever the replica's shape. The tree is the gateway's own and does not learn of evictions.
 
-Beyond what is published: loads are those that engines report, of all workers, and of several holders the least loaded
-is taken. Equal ones are taken in turn.
+Choices beyond the published rule: loads are those reported by engines, over all workers; of several holders the least
+loaded is taken; equal ones are taken in turn.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LOAD_MARGIN: Final = 64
 
 
 class SmgCacheAware(RankingPolicy):
-    """Its own tree, then loads."""
+    """Picks by its own prefix tree, then by load."""
 
     uses_prefixes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("unmatched_share", "requests")
@@ -35,14 +35,14 @@ class SmgCacheAware(RankingPolicy):
         self._tree = tree
 
     def observe(self, report: Report) -> None:
-        """A prompt is in the tree from when it is on its way."""
+        """Insert a prompt into the tree when it is sent."""
         if isinstance(report, Routed):
             self._tree.insert(report.request.chain, report.decision.entry.id)
         elif isinstance(report, Left):
             self._tree.forget(report.replica_id)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """The holder of the match by load, then all others by load."""
+        """Rank the holders of the match by load, then all others by load."""
         loads = [float(sequences(unit.view)) for unit in found]
         matched, holders = self._tree.match(request.chain)
         share = matched / len(request.chain) if request.chain else 0.0

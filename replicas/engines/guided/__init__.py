@@ -1,1 +1,1 @@
-"""Guided decoding of the simulated engine: answers that keep to a schema, an expression, a grammar or tags."""
+"""Guided decoding of the simulated engine: answers that match a schema, a regular expression, a grammar or tags."""

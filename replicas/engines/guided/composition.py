@@ -1,7 +1,7 @@
-"""One guided answer, put together piece by piece: each choice follows from the answer's key and what it has so far.
+"""Composes a guided answer token by token: each choice follows from the answer's key and its text so far.
 
-Guides say what may come next, not what leads to an end. So choices lean to what closes: text is some words of the
-corpus, numbers are short, arrays and objects end soon, and past `SOON` tokens what nests or goes on is a last resort.
+A guide tells what may come next, not what leads to an end. So choices prefer what closes: text is some words of the
+corpus, numbers are short, arrays and objects end soon, and past `SOON` tokens nesting or continuing is a last resort.
 """
 
 import json
@@ -18,23 +18,23 @@ from replicas.engines.guided.palette import Palette
 
 SOON: Final = 200
 _LONGEST_TEXT: Final = 6
-#: Words of a text that does not end: after so many times its length something else is tried.
+#: Multiple of its length after which a text that does not end is given up.
 _PATIENCE: Final = 5
 _MAX_DIGITS: Final = 3
-#: So many of the sampled words must fit for a place to be one of text.
+#: Words that are sampled, and the number that must fit, for a position to count as text.
 _TEXT_SAMPLE: Final = 12
 _TEXT_FITS: Final = 3
 _MAX_NAMES_TRIED: Final = 12
 _CLOSERS: Final = frozenset(b"}])>")
-#: What may follow on words: in text, and where no blank is allowed between them.
+#: Bytes that may follow words: in text, and where no blank is allowed between them.
 _STOPS: Final = b".,;"
 _SEPARATORS: Final = b"@:./-_"
-#: Allowed together only inside a string.
+#: Bytes that are all allowed only inside a string.
 _ODD: Final = b"~^x"
 _DIGITS: Final = frozenset(b"0123456789")
 _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _OPENERS: Final = frozenset(b"{[(<")
-#: Weights of classes of bytes, in a free choice and when the answer is to end.
+#: Weights of byte classes, in a free choice and when the answer should end.
 _WEIGHTS: Final = {
     "quote": (40, 40),
     "digit": (30, 40),
@@ -48,7 +48,7 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True)
 class Composed:
-    """An answer's tokens; `whole`: it ends with them by itself."""
+    """An answer's tokens; `whole`: the answer is complete with them."""
 
     tokens: list[int]
     whole: bool
@@ -64,10 +64,10 @@ def compose(
     said: Sequence[int] = (),
     wanted: Callable[[], bool] = lambda: True,
 ) -> Composed:
-    """An answer of up to `most` tokens that goes on after those `said` of it, and ends after `least` if it can.
+    """Compose an answer of up to `most` tokens that continues the tokens `said` and ends after `least` if it can.
 
-    It keeps to one of the plans, which the key chooses among those that allow what is said. Ends early, not whole, once
-    it is no longer `wanted`. Raises GuideError: what is said keeps to no plan, or nothing keeps to them.
+    It matches one of the plans, which the key chooses among those that allow `said`. Ends early and incomplete once it
+    is no longer `wanted`. Raises GuideError if no plan allows `said`, or no answer matches a plan.
     """
     first = int.from_bytes(key, "little") % len(plans)
     for plan in [*plans[first:], *plans[:first]]:
@@ -80,13 +80,13 @@ def compose(
         except GuideError as error:
             refusal = error
             continue
-        # It may be that all is said with the last token that there was room for.
+        # The answer may be complete with the last token that there was room for.
         return Composed(draft.tokens[:most], whole=len(draft.tokens) <= most and draft.ended)
     raise refusal
 
 
 def keeps(plan: Plan, palette: Palette, tokens: Sequence[int]) -> bool:
-    """Whether these tokens are a whole answer."""
+    """Whether these tokens are a complete answer."""
     draft = _Draft(plan, palette, b"")
     try:
         draft.replay(tokens)
@@ -96,16 +96,16 @@ def keeps(plan: Plan, palette: Palette, tokens: Sequence[int]) -> bool:
 
 
 class _Draft:
-    """What there is of an answer."""
+    """An incomplete answer."""
 
     def __init__(self, plan: Plan, palette: Palette, key: bytes) -> None:
         self.tokens: list[int] = []
         self._plan, self._palette, self._key = plan, palette, key
         self._matcher: LLMatcher = plan.matcher.deep_copy()
         self._mask = b""
-        self._words = 0  # of text, one after another, at its end
+        self._words = 0  # consecutive words of text at its end
         self._digits = 0
-        self._last = 0  # its last byte
+        self._last = 0  # last byte
         self._tagged = False
 
     @property
@@ -115,11 +115,11 @@ class _Draft:
 
     @property
     def may_end(self) -> bool:
-        """Whether it keeps to the guide as it is."""
+        """Whether it is a complete answer as it is."""
         return self._matcher.is_accepting()
 
     def replay(self, said: Sequence[int]) -> None:
-        """Take over what an earlier attempt has said. Raises GuideError."""
+        """Take over the tokens of an earlier attempt. Raises GuideError."""
         palette = self._palette
         for token in said:
             text = palette.vocabulary.written((token,))
@@ -132,7 +132,7 @@ class _Draft:
         self._tagged = any(tag.encode() in written for tag in self._plan.tags)
 
     def advance(self, least: int) -> bool:
-        """Say what comes next; False at the end. Raises GuideError."""
+        """Add what comes next; False at the end. Raises GuideError."""
         matcher = self._matcher
         if matcher.is_stopped():
             self._check()
@@ -152,10 +152,10 @@ class _Draft:
         return True
 
     def _choice(self, draw: int, may_end: bool) -> int | None:
-        """The next token's place; None: the answer ends. -1: more than a token has been said instead."""
+        """Return the next token's index; None: the answer ends. -1: several tokens have been added instead."""
         soon = len(self.tokens) > SOON
         if self._plan.tags and self.may_end and not self._words:
-            # Where a tag may be: sometimes before any text, and seldom more than one.
+            # Where a tag may begin: sometimes before any text, and seldom more than one.
             if self._tagged and may_end and (soon or draw % 4):
                 return None
             if (self._tagged or draw & 1) and self._say_tag(draw):
@@ -176,7 +176,7 @@ class _Draft:
         return self._structural(draw, soon, may_end)
 
     def _in_text(self, words: list[int], draw: int, soon: bool, may_end: bool) -> int | None:
-        """Some words, then what ends them."""
+        """Choose some words, then what ends them."""
         length = 1 + self._draw(len(self.tokens) - self._words, b"length") % (2 if soon else _LONGEST_TEXT)
         if self._words < length and words:
             return words[0]
@@ -184,7 +184,7 @@ class _Draft:
             return -1
         if may_end:
             return None
-        # Line breaks are free text's alone.
+        # Line breaks are allowed only in free text.
         if self._allows(ord("\n")) and any(self._say(end.encode()) for end in self._plan.ends):
             return -1
         if self._allows(ord('"')):
@@ -198,7 +198,7 @@ class _Draft:
         return self._any(draw >> 8, soon, may_end)
 
     def _structural(self, draw: int, soon: bool, may_end: bool) -> int | None:
-        """What is no text: ends of objects and arrays first, then any byte that fits."""
+        """Choose outside of text: ends of objects and arrays first, then any byte that fits."""
         more = draw % 16 if not soon else 15
         if self._allows(ord("}")):
             if (more < 9 or not self._plan.names) and not soon and self._property(draw >> 8):
@@ -231,7 +231,7 @@ class _Draft:
         raise GuideError("no token keeps to the guide here")
 
     def _fitting_words(self, draw: int) -> list[int] | None:
-        """Words that may come next, the sentence's own first; None where this is no place for text."""
+        """Return words that may come next, the sentence's own first; None where no text may come."""
         palette, begun = self._palette, len(self.tokens) - self._words
         tried: list[int] = []
         if palette.sentences:
@@ -245,12 +245,12 @@ class _Draft:
         if len(fitting) < _TEXT_FITS and not all(map(self._allows, _ODD)):
             return None
         if self._words:
-            # A word right after another would make one of both.
+            # Two words without a blank between them would become one.
             fitting = [p for p in fitting if palette.texts[p].startswith(b" ") and palette.ids[p] != self.tokens[-1]]
         return fitting
 
     def _say_tag(self, draw: int) -> bool:
-        """Begin a tag where the answer could end too: inside of one its text would only be a string's."""
+        """Begin a tag, only where the answer may end: elsewhere its text would be part of a string."""
         tags = self._plan.tags
         if not tags or not self.may_end or not self._say(tags[(draw >> 4) % len(tags)].encode()):
             return False
@@ -258,7 +258,7 @@ class _Draft:
         return True
 
     def _property(self, draw: int) -> bool:
-        """Go on with another property, of a name that the schema has or, where it has none, with any."""
+        """Continue with another property, named by the schema or, where it has none, freely."""
         names: Sequence[str] = self._plan.names
         if not names:
             bare = self._palette.bare
@@ -274,7 +274,7 @@ class _Draft:
         return False
 
     def _say(self, text: bytes) -> bool:
-        """Say a text as the tokenizer cuts it, if it is allowed here and can be said."""
+        """Add a text as the tokenizer encodes it, if the guide and the tokens allow it."""
         palette = self._palette
         places = palette.places_of(text)
         if not places or self._matcher.validate_tokens(places) < len(places):
@@ -338,5 +338,5 @@ def _class(byte: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    # As the library writes names: only what must be escaped is.
+    # As the library writes names: escape only what must be.
     return json.dumps(name, ensure_ascii=False)

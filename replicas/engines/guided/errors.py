@@ -1,5 +1,5 @@
-"""What can be wrong with a guide."""
+"""Errors of guides."""
 
 
 class GuideError(ValueError):
-    """No answer can keep to the guide, or nothing here can read it. The message may quote it: for nobody else."""
+    """No answer can match the guide, or it cannot be read. The message may quote it, so it is for nobody else."""

@@ -1,4 +1,4 @@
-"""Guides as grammars of llguidance, and what of a guide makes for natural answers: properties' names, tags."""
+"""Converts guides to grammars of llguidance, with hints for natural answers: property names and tags."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,11 @@ from protos.types import Guide, GuideKind
 from replicas.engines.guided.errors import GuideError
 from replicas.engines.guided.guided_tags import Format, TagGrammar, alternatives
 
-#: A guide is somebody else's text: what the library may spend on it. A lexer's state takes one or two kilobytes.
+#: Limits of the library on a guide, which is untrusted input. A lexer's state takes one or two kilobytes.
 LIMITS: Final = LLParserLimits(
     max_items_in_row=25_000, max_lexer_states=20_000, max_grammar_size=200_000, verbose_errors=False
 )
-#: Compact, as models answer, and without freedom to write blanks for ever.
+#: Compact JSON, as models write it, so that blanks cannot go on forever.
 _COMPACT: Final[Any] = {
     "item_separator": ",",
     "key_separator": ":",
@@ -25,17 +25,17 @@ _COMPACT: Final[Any] = {
     "coerce_one_of": True,
     "lenient": False,
 }
-#: With blanks wherever JSON may have them, as some write it.
+#: JSON with blanks wherever they are allowed, as some write it.
 _SPACED: Final[Any] = _COMPACT | {"whitespace_flexible": True}
 _MAX_NAMES: Final = 256
-#: Keywords whose schemas are joined with others of the same value: closing one of them would refuse the others' names.
+#: Keywords whose subschemas apply together: closing one of them would refuse the other's property names.
 _JOINING: Final = frozenset({"allOf", "anyOf", "oneOf", "$ref", "if", "then", "else", "patternProperties"})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A guide that can be followed. `names` are those of properties, `tags` the texts that begin one in free text, and
-    `ends` those that end such a text. `marked`: control tokens are part of it.
+    """A guide's grammar. `names` are property names, `tags` the texts that begin a tag in free text, and `ends` those
+    that end such a text. `marked`: control tokens are part of it.
     """
 
     matcher: LLMatcher
@@ -46,9 +46,9 @@ class Plan:
 
 
 def plans_of(guide: Guide, tokenizer: LLTokenizer, *, compact: bool = True) -> list[Plan]:
-    """An answer keeps to the guide if it keeps to one of them. Raises GuideError.
+    """Return plans such that an answer matches the guide if it matches one of them. Raises GuideError.
 
-    `compact` ones are to put an answer together by: JSON has no blanks, and seldom what its schema does not name.
+    `compact` plans are for composing: JSON without blanks and, where possible, without properties not in the schema.
     """
     if guide.kind is GuideKind.STRUCTURAL_TAG:
         return [_tag_plan(node, tokenizer, compact=compact) for node in alternatives(_parsed(guide.text))]
@@ -75,7 +75,7 @@ def _schema_plan(schema: Any, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
         raise GuideError("the schema is no object")
     names = tuple(_names(schema))
     if compact:
-        # What is closed may contradict what it is joined with.
+        # A closed schema may contradict those that it is combined with.
         with suppress(GuideError):
             return Plan(_matcher(tokenizer, _json_grammar(_closed(schema))), names)
     return Plan(_matcher(tokenizer, _json_grammar(schema, compact=compact)), names)
@@ -83,7 +83,7 @@ def _schema_plan(schema: Any, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
 
 def _tag_plan(node: Format, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
     if compact:
-        # As of a schema alone.
+        # As for a plain schema.
         with suppress(GuideError):
             return _plan_with(node, tokenizer, lambda schema: _closed(schema) | {"x-guidance": _COMPACT})
     return _plan_with(node, tokenizer, lambda schema: schema | {"x-guidance": _COMPACT if compact else _SPACED})
@@ -117,7 +117,7 @@ def _parsed(text: str) -> Any:
 
 
 def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object in a schema, whatever it is there for."""
+    """Yield every object in a schema, whatever its purpose."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -129,7 +129,7 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _names(schema: Any) -> list[str]:
-    """Of the properties that the schema has anywhere."""
+    """Return the names of all properties anywhere in the schema."""
     found: dict[str, None] = {}
     for node in _schemas(schema):
         properties = node.get("properties")
@@ -139,9 +139,9 @@ def _names(schema: Any) -> list[str]:
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with no other properties than it names, where that is sure to leave it answers.
+    """Return the schema restricted to the properties that it names, where that surely leaves answers.
 
-    Models seldom make up properties, and every answer to the result is one to the schema.
+    Models seldom invent properties, and every answer to the result matches the schema.
     """
     if any(not _JOINING.isdisjoint(node) and "properties" in node for node in _schemas(schema)):
         return schema

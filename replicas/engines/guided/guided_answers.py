@@ -1,4 +1,4 @@
-"""What the simulated engine asks of this folder: the answers to one guided request, or why there are none."""
+"""The entry point of this package: composes the answers to one guided request, or says why there are none."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,10 +21,10 @@ def guided_answers(
     scripted: Sequence[int] | None,
     wanted: Callable[[], bool],
 ) -> list[Composed] | Failure:
-    """An answer for each key, of up to `most` tokens with those that the request has generated already.
+    """Compose an answer per key, of up to `most` tokens including those that the request has generated already.
 
-    What is `scripted` is each of them, if it keeps to the guide.
-    For a thread of its own: it may take a while, and stops soon after it is no longer `wanted`.
+    A `scripted` answer is used for each key if it matches the guide.
+    Run it in a thread: it may take a while, and stops soon after it is no longer `wanted`.
     """
     assert request.guide is not None, "nothing guides the request"
     generated = request.generated
@@ -42,14 +42,14 @@ def guided_answers(
         for key in keys:
             answer = compose(plans, palette, key, most=most, least=least, wanted=wanted)
             if answer.tokens[:generated] != said:
-                # An earlier attempt had another seed: go on from where it was.
+                # An earlier attempt had another seed: continue its tokens.
                 answer = compose(plans, palette, key, most=most, least=least, said=said, wanted=wanted)
             answers.append(answer)
     except GuideError:
-        # What is wrong with it would quote it.
+        # The reason would quote the guide.
         return Failure("unsupported_parameter", "no answer can keep to the guide", GUIDE_PARAM)
     except BaseException as error:
-        # The library's panics are no Exceptions, and whoever waits must be told.
+        # The library's panics are not Exceptions, and the waiting request must be answered.
         return Failure("engine_error", f"guide: {type(error).__name__}")
     else:
         return answers

@@ -1,7 +1,7 @@
-"""Structural tags as TensorRT-LLM's XGrammar has them (0.1.25 and newer), as grammars of llguidance.
+"""Converts structural tags of TensorRT-LLM's XGrammar (0.1.25 and newer) to grammars of llguidance.
 
-The library reads the longest piece that may come next and does not go back: alternatives that begin alike would hide
-one another, so each of a tag's alternatives is a grammar of its own.
+The library's lexer is greedy and does not backtrack: alternatives with a common beginning would hide one another, so
+each of a tag's alternatives is a grammar of its own.
 """
 
 import json
@@ -17,13 +17,13 @@ from replicas.engines.guided.errors import GuideError
 Format = dict[str, Any]
 
 _MAX_ALTERNATIVES: Final = 64
-#: What cannot stand between the slashes of an expression, and what is escaped already.
+#: What must be escaped between the slashes of an expression, or is escaped already.
 _TO_ESCAPE: Final = re.compile(r"\\(?s:.)|/|\n")
 _ESCAPED: Final = {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}
 
 
 def alternatives(described: Any) -> list[Format]:
-    """The formats, none of them an `or`, one of which an answer keeps to. Raises GuideError."""
+    """Return alternative formats without `or`, one of which an answer must match. Raises GuideError."""
     try:
         found = _alternatives(described["format"])
     except (KeyError, TypeError, AttributeError, RecursionError):
@@ -47,8 +47,8 @@ def _alternatives(node: Format) -> list[Format]:
 
 @dataclass
 class TagGrammar:
-    """A grammar of one alternative. `begins` are the texts that begin a tag in free text, `ends` those that end such a
-    text; `schemas` are what is in it, and `styled` says how they are written.
+    """The grammar of one alternative. `begins` are the texts that begin a tag in free text, `ends` those that end such
+    a text, `schemas` those inside it; `styled` sets how their JSON is written.
     """
 
     styled: Callable[[Format], Format]
@@ -58,7 +58,7 @@ class TagGrammar:
     _lines: list[str] = field(default_factory=list)
 
     def lark(self, node: Format) -> str:
-        """Its text. Raises GuideError."""
+        """Return the grammar's text. Raises GuideError."""
         try:
             start = self._part(node)
         except (KeyError, TypeError, AttributeError, RecursionError):
@@ -102,7 +102,7 @@ class TagGrammar:
         return f"{tag}{more}" if node["at_least_one"] else f"({tag}{more})?"
 
     def _triggered(self, node: Format) -> str:
-        """Text, then one tag after another with text between them."""
+        """Write the rule of tags in free text."""
         names = []
         for tag in node["tags"]:
             begin = str(tag["begin"])
@@ -118,7 +118,7 @@ class TagGrammar:
         return f"({' | '.join(names)})* TEXT"
 
     def _rule(self, kind: str, body: str, *, lazy: bool = False) -> str:
-        """A line of its own, whose name is returned."""
+        """Add a rule and return its name."""
         name = f"{kind}_{len(self._lines)}"
         self._lines.append(f"{name}{'[lazy]' * lazy}: {body}")
         return name

@@ -1,7 +1,7 @@
-"""The few tokens of a vocabulary that guided answers are put together from, as the library's own small vocabulary.
+"""The palette: a small subset of a vocabulary's tokens, from which guided answers are composed.
 
-A mask over a whole vocabulary would take longer to build than to use: half a second, and 50 MB. Answers here need
-single bytes, for whatever the guide asks for, and the corpus's words, for text.
+A mask over a whole vocabulary takes half a second and 50 MB to build, more than its use. Answers here need only single
+bytes, for whatever the guide demands, and the corpus's words, for text.
 """
 
 import re
@@ -19,7 +19,7 @@ _SHORTEST_BARE: Final = 3
 
 
 class _Small:
-    """What the library wants of a tokenizer."""
+    """The tokenizer interface that the library requires."""
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
         self.tokens = [*tokens, b""]
@@ -28,12 +28,12 @@ class _Small:
         self.special_token_ids = [self.eos_token_id]
 
     def __call__(self, text: str) -> list[int]:
-        # Only its own greedy cutting is used.
+        # Not used: the library tokenizes greedily by itself.
         return []
 
 
 class Palette:
-    """Tokens by their place in a mask: `texts[place]` is written by the vocabulary's `ids[place]`."""
+    """Tokens by their index in a mask: `texts[place]` is the text of the vocabulary's `ids[place]`."""
 
     def __init__(self, vocabulary: Vocabulary, corpus: Corpus) -> None:
         self.vocabulary = vocabulary
@@ -43,21 +43,21 @@ class Palette:
         self.texts: list[bytes] = list(found)
         self.ids: list[int] = list(found.values())
         places = {text: place for place, text in enumerate(self.texts)}
-        #: Byte -> place of the token that is this byte alone.
+        #: Byte -> index of the token that is just this byte.
         self.bytes: dict[int, int] = {text[0]: place for text, place in places.items() if len(text) == 1}
-        #: Words that begin with no space, as answers of one word have them.
+        #: Words without a leading space, for answers of one word.
         self.bare = [
             place
             for text, place in places.items()
             if len(text) >= _SHORTEST_BARE and text.islower() and not text.startswith(b" ")
         ]
-        #: The corpus as words' places, each sentence's first one without its space where there is such a token.
+        #: The corpus as indices of words, each sentence's first one without its space where there is such a token.
         self.sentences = [line for line in (_line(sentence, places) for sentence in written) if line]
         self.tokenizer = LLTokenizer(TokenizerWrapper(_Small(self.texts)), slices=[])
         self.end = len(self.texts)
 
     def places_of(self, text: bytes) -> list[int] | None:
-        """Places that write these bytes one after another; None where a byte has no token."""
+        """Return the indices that write these bytes in turn; None where a byte has no token."""
         if not all(byte in self.bytes for byte in text):
             return None
         return self.tokenizer.greedy_tokenize(text.decode()) if text.isascii() else [self.bytes[b] for b in text]
@@ -65,12 +65,12 @@ class Palette:
 
 @lru_cache(maxsize=4)
 def palette_of(vocabulary: Vocabulary, corpus: Corpus) -> Palette:
-    """The same for all engines of a process that share a vocabulary."""
+    """Return the palette, cached for all engines of a process that share a vocabulary."""
     return Palette(vocabulary, corpus)
 
 
 def _by_bytes(vocabulary: Vocabulary, words: Iterable[bytes]) -> dict[bytes, int]:
-    """The tokens that write one byte or one of the words, first of several that do, in order of their ids."""
+    """Map single bytes and the given words to their tokens, the lowest id of several."""
     wanted = set(words) | {bytes([byte]) for byte in range(256)}
     found: dict[bytes, int] = {}
     for token in range(vocabulary.size):
@@ -84,5 +84,5 @@ def _line(sentence: Sequence[bytes], places: Mapping[bytes, int]) -> list[int]:
     words = [text for text in sentence if _WORD.fullmatch(text) and text in places]
     if words and words[0].lstrip() in places:
         words[0] = words[0].lstrip()
-    # A letter alone would not be told from one that a guide asks for.
+    # A single letter could not be told from one that a guide demands.
     return [places[text] for text in words] if words and len(words[0]) > 1 else []

@@ -1,4 +1,4 @@
-"""The engine around TensorRT-LLM's LLM API; docs/engines-tensorrt-llm.md says what is mapped to what.
+"""The engine around TensorRT-LLM's LLM API; docs/engines-tensorrt-llm.md lists the mappings.
 
 Sources of the facts about the library that the modules here rely on: tensorrt_llm/llmapi/{llm,llm_args,utils}.py,
 tensorrt_llm/executor/{executor,base_worker,result,request,utils}.py, tensorrt_llm/{sampling_params,

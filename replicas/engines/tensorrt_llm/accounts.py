@@ -1,7 +1,6 @@
-"""What the engine holds: counted by ourselves as it is given and gives, and corrected by the library's statistics.
+"""Accounts of what the engine holds: counted from submits and outputs, corrected by the library's statistics.
 
-Its statistics are late, freeze while nobody submits and are missing before the first request, so they cannot be the
-base.
+The statistics are late, freeze without submits and are missing before the first request, so they cannot be the base.
 """
 
 from collections.abc import Mapping
@@ -10,15 +9,15 @@ from typing import Any
 
 from protos.types import Load, Work
 
-#: Seconds after which statistics no longer say who waits.
+#: Seconds after which statistics are too old to tell what waits.
 FRESH_SECONDS = 2.0
 
 
 @dataclass(slots=True)
 class Holding:
-    """One open sequence: tokens of its prompt, that it may still add, that it has, and whether the prompt is computed.
+    """One open sequence: its prompt tokens, most further tokens, tokens so far, and whether the prompt is computed.
 
-    `transferred`: its KV cache comes from elsewhere, so that its prompt is no work.
+    `transferred`: its KV cache comes from another replica, so that its prompt is no work.
     """
 
     prompt: int
@@ -29,7 +28,7 @@ class Holding:
 
 
 class Accounts:
-    """Every sum is kept as it changes, so that a step costs nothing per open sequence."""
+    """Running sums over open sequences, so that a step costs nothing per open sequence."""
 
     def __init__(self, tokens_per_block: int) -> None:
         self.blocks_total = 0
@@ -37,14 +36,14 @@ class Accounts:
         self._open = self._started = 0
         self._tokens = self._reserved = 0
         self._prefill = self._pairs = 0
-        self._error = 0  # blocks that the library uses beyond our estimate
+        self._error = 0  # blocks that the library uses beyond the estimate
         self._since = 0  # sequences opened since the last statistics
         self._engine_waiting = 0
         self._heard_at = float("-inf")
         self._work: Work | None = None
 
     def opened(self, holding: Holding) -> None:
-        """A sequence has been given to the library."""
+        """Add a sequence that was submitted to the library."""
         self._open += 1
         self._since += 1
         self._reserved += holding.prompt + holding.most
@@ -53,7 +52,7 @@ class Accounts:
             self._pairs += _pairs(holding.prompt)
 
     def advanced(self, holding: Holding, produced: int) -> None:
-        """It has `produced` tokens by now; with the first of them its prompt is computed."""
+        """Note that a sequence has `produced` tokens; the first one shows that its prompt is computed."""
         new = produced - holding.produced
         if not holding.started:
             holding.started = True
@@ -65,7 +64,7 @@ class Accounts:
         self._reserved -= new
 
     def closed(self, holding: Holding) -> None:
-        """It has ended, however."""
+        """Remove a sequence that has ended."""
         self._open -= 1
         self._reserved -= holding.most - holding.produced
         if holding.started:
@@ -77,7 +76,7 @@ class Accounts:
             self._error = 0
 
     def heard(self, statistics: Mapping[str, Any], now: float) -> None:
-        """One step's statistics, as the library's JSON names them; what is missing in them is left as it was."""
+        """Correct by one step's statistics in the library's JSON; missing values stay as they were."""
         cache = statistics.get("kvCacheStats") or {}
         self.blocks_total = int(cache.get("maxNumBlocks") or 0) or self.blocks_total
         if "usedNumBlocks" in cache and self._open:
@@ -93,19 +92,19 @@ class Accounts:
             self._work = Work(
                 micros,
                 prefill_tokens=tokens,
-                # How the tokens are spread is not said: over as many new prompts of one length.
+                # The distribution of the tokens is unknown: assume new prompts of equal length.
                 prefill_pairs=max(1, prompts) * _pairs(tokens // max(1, prompts)),
                 sequences=int(batch.get("numGenRequests") or 0),
                 context=self._tokens,
             )
 
     def work(self) -> Work | None:
-        """What the last step computed, once."""
+        """Return the work of the last step, once."""
         work, self._work = self._work, None
         return work
 
     def load(self, now: float) -> Load:
-        """What is held now."""
+        """Return the current load."""
         if not self._open:
             return Load(kv_blocks_total=self.blocks_total)
         waiting = self._open - self._started
@@ -124,7 +123,7 @@ class Accounts:
         )
 
     def _computed(self, holding: Holding) -> None:
-        """Nothing is to be done any more for its prompt."""
+        """Note that its prompt needs no more work."""
         self._reserved -= holding.prompt
         if not holding.transferred:
             self._prefill -= holding.prompt

@@ -1,4 +1,4 @@
-"""From our options to the LLM's arguments."""
+"""Converts options to the arguments of the library's LLM."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,11 +9,11 @@ from replicas.engines.tensorrt_llm.options import DEFAULT_PRIORITY, Options
 
 
 def llm_arguments(options: Options, library: Library) -> dict[str, Any]:
-    """Keywords of `LLM`, which forbids those that it does not know: only what is asked for is in it."""
+    """Return the keywords of `LLM`; only configured ones, since it refuses those that it does not know."""
     shape = options.shape
     arguments: dict[str, Any] = {
         "model": options.checkpoint,
-        # Only ids go in and out, but a grammar is compiled against the vocabulary.
+        # Requests are in ids, but a grammar is compiled against the vocabulary.
         "skip_tokenizer_init": options.guided_backend is None,
         "trust_remote_code": options.trust_remote_code,
         "dtype": options.dtype,
@@ -47,7 +47,7 @@ def llm_arguments(options: Options, library: Library) -> dict[str, Any]:
 
 
 def retention_config(options: Options, library: Library, prompt_tokens: int) -> Any:
-    """What a request says of the blocks it leaves; None leaves them to the library."""
+    """Return the retention of a request's blocks; None leaves it to the library."""
     retention = options.retention
     if not retention:
         return None
@@ -93,7 +93,7 @@ def _lora(options: Options, library: Library) -> Any:
     if lora is None:
         return None
     return library.lora_config(
-        # No folders: one alone would bring its own modules and tokenizer, several must have modules named anyway.
+        # No folders: a single one would set its own modules and tokenizer, and several need the modules named anyway.
         lora_target_modules=list(lora.modules),
         max_lora_rank=lora.max_rank,
         max_loras=lora.on_gpu,

@@ -1,4 +1,4 @@
-"""From the library's KV cache events to ours."""
+"""Converts the library's KV cache events to Penstock's."""
 
 import logging
 from collections import OrderedDict
@@ -9,20 +9,20 @@ from protos.types import KvCreated, KvEvent, KvRemoved, KvStored
 
 log = logging.getLogger(__name__)
 
-#: First blocks of prompts whose salt is remembered.
+#: Bound on first blocks of prompts whose salt is remembered.
 _MOST_ROOTS = 16384
-#: Salts that are remembered of one such block, as of a system prompt that many tenants share.
+#: Bound on salts per such block, which may be a system prompt that many tenants share.
 _MOST_SALTS = 256
-#: With attention data parallelism each rank has a cache, and names for its blocks, of its own.
+#: With attention data parallelism each rank has a cache of its own, and so do its block hashes.
 _RANK_STEP = 0x9E3779B97F4A7C15
 _BITS = 2**64
 
 
 class CacheEvents:
-    """One engine's events in our own numbering, which skips a number where the library's has a gap.
+    """Converts one engine's events, renumbered; a gap in the library's numbers leaves a gap here.
 
-    The library says which tokens a block has, but not whose: a block that begins a prompt gets the salt of a request
-    that began with those tokens. Where two tenants' did, the one whose block is not there yet gets it.
+    The library reports a block's tokens without the salt: a block that begins a prompt gets the salt of a request that
+    began with those tokens. Where two tenants' requests did, the one without a block so far gets it.
     """
 
     def __init__(self, tokens_per_block: int) -> None:
@@ -35,7 +35,7 @@ class CacheEvents:
         self._held: set[tuple[tuple[int, ...], str]] = set()
 
     def submitted(self, prompt: Sequence[int], salt: str) -> None:
-        """A request with this prompt has been given to the library; of a prompt below a block nothing is kept."""
+        """Note a submitted request's prompt and salt; prompts shorter than a block are ignored."""
         if len(prompt) < self._block:
             return
         root = tuple(prompt[: self._block])
@@ -48,7 +48,7 @@ class CacheEvents:
             self._salts.popitem(last=False)
 
     def take(self, event: Mapping[str, Any]) -> KvEvent | None:
-        """The next event of the library as one of ours; None: it changes nothing that could be reused."""
+        """Convert the library's next event; None: it changes no reusable block."""
         rank = int(event.get("attention_dp_rank") or 0)
         number = int(event["event_id"])
         expected = self._expected.get(rank)
@@ -58,7 +58,7 @@ class CacheEvents:
             self._roots.clear()
             self._held.clear()
         data = self._data(event["data"], event.get("window_size"), rank)
-        self._expected[rank] = number + 1  # not of one that could not be read, which is as good as lost
+        self._expected[rank] = number + 1  # not for an unreadable event, which counts as lost
         if data is None:
             return None
         self._next_id += 1
@@ -67,7 +67,7 @@ class CacheEvents:
     def _data(self, data: Mapping[str, Any], window: int | None, rank: int) -> KvCreated | KvStored | KvRemoved | None:
         kind = data["type"]
         if kind == "created":
-            # One for each attention window; blocks of the widest hold whole prefixes.
+            # One event per attention window; only blocks of the widest hold whole prefixes.
             if window is not None and window < (self._window or 0):
                 return None
             self._window = window
@@ -83,7 +83,7 @@ class CacheEvents:
                 if root is not None:
                     self._held.discard(root)
             return KvRemoved(blocks)
-        return None  # updated: it has moved to main memory or back, and can be reused as before
+        return None  # "updated": it moved to main memory or back and is reusable as before
 
     def _stored(self, data: Mapping[str, Any], rank: int) -> KvStored:
         blocks = tuple(

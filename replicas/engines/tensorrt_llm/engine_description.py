@@ -1,4 +1,4 @@
-"""What a replica with this engine says of itself."""
+"""The description of a replica with this engine."""
 
 from protos.features import Feature
 from protos.types import ReplicaInfo
@@ -6,7 +6,7 @@ from replicas.engines.tensorrt_llm.options import Options, SchedulerPolicy
 
 
 def describe(options: Options, library_version: str, kv_blocks_total: int) -> ReplicaInfo:
-    """The fingerprint names whatever may change an answer: model, its version, the library's, and the shape."""
+    """Return the replica's info; its fingerprint has all that may change an answer: model, versions and shape."""
     shape = options.shape
     degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp), ("cp", options.context_parallel))
     parts = [

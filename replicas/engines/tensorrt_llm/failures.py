@@ -1,11 +1,11 @@
-"""Why a request was not run, in the words of protos/errors.py."""
+"""Maps the library's exceptions to failures with the codes of protos/errors.py."""
 
 import re
 
 from protos.errors import GUIDE_PARAM
 from protos.types import Failure, Submit
 
-#: What the library says of prompts that it has no room for ("... should not exceed max_num_tokens", "prompt length ...
+#: The library's messages for prompts that are too long ("... should not exceed max_num_tokens", "prompt length ...
 #: exceeds ...", "default_max_tokens ... greater than 0").
 _TOO_LONG = re.compile(
     r"max_num_tokens|max_seq_len|max_input_len|prompt length|context window|default_max_tokens", re.I
@@ -14,7 +14,7 @@ _GUIDE = re.compile(r"guided|grammar|schema|regex|xgrammar|llguidance|structural
 
 
 def failure_of(error: Exception, request: Submit) -> Failure:
-    """Of an exception that concerns this request alone. Its text may quote the prompt, so only its kind is told."""
+    """Return the failure for an exception of one request, without its text, which may quote the prompt."""
     text = type(error).__name__
     if _TOO_LONG.search(str(error)):
         return Failure("context_length_exceeded", text)

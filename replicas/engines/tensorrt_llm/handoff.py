@@ -1,4 +1,4 @@
-"""DisaggregatedParams as bytes: what a prefill replica gives, and only a decode replica of this kind can read."""
+"""Serializes DisaggregatedParams as the handoff from a prefill replica to a decode replica with this engine."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,16 +8,16 @@ import msgspec
 from protos.types import Handoff
 
 _TAG = b"trtllm-1:"
-#: Fields that newer versions have, and older ones refuse.
+#: Fields of newer versions, which older ones refuse.
 _NEWER = ("disagg_request_id", "ctx_dp_rank", "ctx_info_endpoint")
 
 
 class ForeignHandoff(ValueError):
-    """Bytes that no prefill replica of this kind has written."""
+    """The bytes were not written by a prefill replica with this engine."""
 
 
 class _State(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One sequence's parameters, by the library's own names."""
+    """One sequence's parameters under the library's own names."""
 
     first_gen_tokens: list[int]
     ctx_request_id: int | None = None
@@ -29,7 +29,7 @@ class _State(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def pack(parameters: Sequence[Any]) -> Handoff:
-    """All sequences of a request, in their order."""
+    """Serialize the parameters of all sequences of a request, in order."""
     states = [
         _State(
             first_gen_tokens=list(each.first_gen_tokens),
@@ -44,7 +44,7 @@ def pack(parameters: Sequence[Any]) -> Handoff:
 
 
 def unpack(handoff: Handoff, sequences: int) -> list[dict[str, Any]]:
-    """Keywords of DisaggregatedParams for each sequence, to go on with. Raises ForeignHandoff."""
+    """Return the keywords of DisaggregatedParams for each sequence. Raises ForeignHandoff."""
     if not handoff.opaque_state.startswith(_TAG):
         raise ForeignHandoff("the handoff is of another kind of engine")
     try:

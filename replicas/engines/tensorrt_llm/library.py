@@ -1,6 +1,6 @@
-"""The names that are used of the tensorrt_llm package, which is imported when an engine starts and not before.
+"""Loads the names used of the tensorrt_llm package, only when an engine starts.
 
-What the package registry has under that name is a stub that fetches the real wheel from NVIDIA's own index.
+The package registry's tensorrt_llm is a stub that fetches the real wheel from NVIDIA's own index.
 """
 
 import importlib
@@ -14,12 +14,12 @@ _INSTALL = "pip install 'penstock[tensorrt-llm]'"
 
 
 class LibraryMissing(ValueError):
-    """TensorRT-LLM is not installed, or not the real one, or does not load here."""
+    """TensorRT-LLM is not installed, is only the stub, or does not load here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Classes of tensorrt_llm, as untyped as they come. `older_tags`: structural_tags.py tells of that."""
+    """Classes of tensorrt_llm, untyped. `older_tags`: see trtllm_tags.py."""
 
     version: str
     llm: Any
@@ -35,20 +35,20 @@ class Library:
     lora_config: Any
     lora_request: Any
     request_error: type[Exception]
-    #: A list of numbers as a tensor of the library's own (torch), of 32-bit floats.
+    #: Converts a list of numbers to a torch tensor of 32-bit floats.
     tensor: Callable[[list[float]], Any]
     older_tags: bool
 
 
 def load_library() -> Library:
-    """Import it. Raises LibraryMissing with what to do about it."""
+    """Import the package. Raises LibraryMissing with what to do about it."""
     try:
         package = importlib.import_module("tensorrt_llm")
     except ImportError as error:
         if error.name == "tensorrt_llm":
             raise LibraryMissing(f"TensorRT-LLM is not installed; it comes with the extra: {_INSTALL}") from error
         raise LibraryMissing(f"TensorRT-LLM does not load on this machine: {error}") from error
-    except OSError as error:  # a library of CUDA's that is missing
+    except OSError as error:  # a missing CUDA library
         raise LibraryMissing(f"TensorRT-LLM does not load on this machine: {error}") from error
     if not hasattr(package, "LLM"):
         raise LibraryMissing(f"this tensorrt_llm is the registry's stub and not the real one: {_INSTALL}")
@@ -74,7 +74,7 @@ def load_library() -> Library:
 
 
 def _first(name: str, *modules: str) -> Any:
-    """A class that has moved: from the first module that has it. Raises LibraryMissing."""
+    """Import a class that has moved from the first module that has it. Raises LibraryMissing."""
     for module in modules:
         try:
             return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Whether the library still runs: an engine can be wedged, or dead, without any of its streams hearing of it."""
+"""A watchdog for the library: an engine can be wedged or dead without an error on any stream."""
 
 import asyncio
 import logging
@@ -8,12 +8,12 @@ from replicas.engines.tensorrt_llm import polling
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks.
+#: Seconds between checks.
 TICK_SECONDS = 1.0
 
 
 class EngineLost(RuntimeError):
-    """The library's executor is gone; only a new process helps."""
+    """The library's executor is gone; the process must be restarted."""
 
 
 async def watch(
@@ -26,9 +26,9 @@ async def watch(
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
 ) -> None:
-    """Look for ever. After `quiet_seconds` without a word from any request, `probe` has to answer in time.
+    """Watch forever. After `quiet_seconds` without output of any request, `probe` must answer in time.
 
-    Raises EngineLost. What a probe raises counts as no answer.
+    Raises EngineLost. A probe that raises counts as unanswered.
     """
     asked: asyncio.Future[None] | None = None
     asked_at = 0.0

@@ -1,23 +1,23 @@
-"""LoRA adapters: a number for each, which the library knows it by, and which of them it holds."""
+"""LoRA adapters of the library: assigns their numbers and tracks which ones are loaded."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
 
 from protos.types import Adapter
 
-#: Adapters that are remembered by number; one that is forgotten is loaded anew under another.
+#: Bound on remembered adapters; a forgotten one is loaded anew under another number.
 _MOST = 4096
 
 
 class UnknownAdapter(ValueError):
-    """An adapter without a path, which this replica was not told of."""
+    """The adapter has no path and is not configured on this replica."""
 
 
 class Adapters:
-    """Numbers are never given twice: the library keeps weights by number, and would answer with the wrong ones."""
+    """Adapters by number. Numbers are never reused: the library caches weights by number."""
 
     def __init__(self, paths: Mapping[str, str], capacity: int) -> None:
-        """`capacity`: how many the library keeps in main memory before it drops the one used longest ago."""
+        """`capacity`: how many the library keeps in main memory before it drops the least recently used."""
         self._paths = dict(paths)
         self._capacity = capacity
         self._numbers: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -26,7 +26,7 @@ class Adapters:
         self._changed = capacity > 0
 
     def find(self, adapter: Adapter) -> tuple[int, str]:
-        """Its number and path. Raises UnknownAdapter."""
+        """Return an adapter's number and path. Raises UnknownAdapter."""
         path = adapter.path or self._paths.get(adapter.name, "")
         if not path:
             raise UnknownAdapter(f"this replica knows no adapter {adapter.name}")
@@ -41,7 +41,7 @@ class Adapters:
         return number, path
 
     def used(self, name: str) -> None:
-        """A request with it has run, so it is loaded."""
+        """Note that a request with the adapter has run, so that it is loaded."""
         self._changed |= name not in self._held
         self._held[name] = None
         self._held.move_to_end(name)
@@ -50,7 +50,7 @@ class Adapters:
             self._changed = True
 
     def changes(self) -> tuple[str, ...] | None:
-        """Those that are loaded, by name, if that has changed since the last time it was asked."""
+        """Return the loaded adapters by name if they have changed since the last call, else None."""
         if not self._changed:
             return None
         self._changed = False

@@ -1,12 +1,12 @@
-"""Which names of tensorrt_llm the engine relies on: pure data, to be held against a real wheel (signatures.py).
+"""The manifest of tensorrt_llm names that the engine uses: pure data, checked against a real wheel (signatures.py).
 
-Known to be so in the sources of `KNOWN`, read in NVIDIA/TensorRT-LLM on GitHub. What is in the compiled bindings
-(KvCacheRetentionConfig, the statistics' and events' fields) has no source in a wheel to be held against.
+It holds for the sources of `KNOWN`, read in NVIDIA/TensorRT-LLM on GitHub. The compiled bindings
+(KvCacheRetentionConfig, the statistics' and events' fields) have no source in a wheel to check against.
 """
 
 from dataclasses import dataclass
 
-#: Commits at which the sources were read, of the time of 1.0 to 1.3: not releases.
+#: Commits at which the sources were read, from the time of 1.0 to 1.3; not releases.
 KNOWN = {
     "tensorrt_llm/llmapi/llm.py": "4c05a74891e4",
     "tensorrt_llm/llmapi/llm_args.py": "7b437aaa73bf",
@@ -23,10 +23,10 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function or class and the keywords that it is called with; a class's are its fields or its constructor's.
+    """A function or class and the keywords it is called with; for a class, its fields or its constructor's.
 
-    `at` are the places where it may be, as `module:qualified.name`; the first that is there counts. `attributes` are
-    what is read of it or called on it. `optional`: versions without it are got on with.
+    `at` are its possible locations as `module:qualified.name`; the first that exists counts. `attributes` are read or
+    called on it. `optional`: versions without it work too.
     """
 
     at: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What one engine is told when it starts."""
+"""The options of one engine."""
 
 import enum
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from typing import Any
 
 from protos.types import Role, Shape
 
-#: TensorRT-LLM's own priority of a KV block, and the bounds.
+#: TensorRT-LLM's default priority of a KV block, and the bounds.
 DEFAULT_PRIORITY = 35
 MAX_PRIORITY = 100
-#: What most adapters change.
+#: The modules that most adapters change.
 LORA_MODULES = ("attn_q", "attn_k", "attn_v", "attn_dense")
-#: How many KV events may wait to be read, where the engine sends any.
+#: Bound on KV events that wait to be read, if the engine sends any.
 EVENT_BUFFER = 65536
 
 
 class SchedulerPolicy(enum.Enum):
-    """Whom the engine admits: for the worst case, for now, or a whole batch at a time."""
+    """How the engine admits requests: for the worst case, for now, or a whole batch at a time."""
 
     GUARANTEED_NO_EVICT = "GUARANTEED_NO_EVICT"
     MAX_UTILIZATION = "MAX_UTILIZATION"
@@ -25,7 +25,7 @@ class SchedulerPolicy(enum.Enum):
 
 
 class ChunkingPolicy(enum.Enum):
-    """Whose prompt a chunked prefill goes on with."""
+    """The order in which a chunked prefill continues prompts."""
 
     FIRST_COME_FIRST_SERVED = "FIRST_COME_FIRST_SERVED"
     EQUAL_PROGRESS = "EQUAL_PROGRESS"
@@ -33,7 +33,7 @@ class ChunkingPolicy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KvOptions:
-    """The KV cache: `max_tokens` in tokens, `host_bytes` of main memory behind the GPU's; None is the library's."""
+    """Options of the KV cache: `max_tokens`, `host_bytes` of main memory behind the GPU's; None: library default."""
 
     block_reuse: bool = True
     free_memory_fraction: float = 0.9
@@ -51,13 +51,13 @@ class KvOptions:
 
     @property
     def events(self) -> bool:
-        """The library sends events only of blocks that can be reused."""
+        """Whether the library sends events: only with block reuse."""
         return self.block_reuse and self.event_buffer > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long KV blocks of prompts and of answers are kept, by priority (0 to 100) and for so many milliseconds."""
+    """Retention of KV blocks of prompts and answers: priority (0 to 100) and duration in milliseconds."""
 
     prompt_priority: int | None = None
     prompt_ms: int | None = None
@@ -79,9 +79,9 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class LoraOptions:
-    """LoRA: adapters by name, where they are, and how many fit on the GPU and in main memory.
+    """Options of LoRA: adapters' paths by name, and how many fit on the GPU and in main memory.
 
-    `modules` are all that any adapter changes, by the library's names.
+    `modules` are all modules that any adapter changes, by the library's names.
     """
 
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -93,11 +93,11 @@ class LoraOptions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All of it. `checkpoint` is the folder or hub name that the weights come from, `model` what the gateway calls it.
+    """All options. `checkpoint` is the weights' folder or hub name, `model` the gateway's name of the model.
 
-    `end_ids` end an answer; the first of them is the library's end_id. `extra` goes to the LLM as it is, and wins.
-    Times are in seconds; `look_seconds` is how long the start waits for statistics and KV events of its own request.
-    Raises ValueError on what contradicts itself.
+    `end_ids` end an answer; the first of them is the library's end_id. `extra` is passed to the LLM as it is and
+    overrides the rest. Times are in seconds; `look_seconds` is how long the start waits for statistics and KV events of
+    its own request. Raises ValueError for contradictory options.
     """
 
     model: str
@@ -147,11 +147,11 @@ class Options:
 
     @property
     def hands_over(self) -> bool:
-        """Whether KV caches go to or come from other replicas."""
+        """Whether KV caches are transferred to or from other replicas."""
         return self.role is not Role.BOTH or self.transceiver is not None
 
     @property
     def longest_prompt(self) -> int:
-        """Tokens of a prompt that the engine takes: all of the context but one, or what fits into one step."""
+        """Longest prompt in tokens: the context less one, or what fits into one step."""
         longest = self.max_sequence_tokens - 1
         return longest if self.chunked_prefill else min(longest, self.max_num_tokens * self.context_parallel)

@@ -1,7 +1,7 @@
-"""Reading the library's queues of statistics and KV events, for as long as the engine runs.
+"""Polls the library's queues of statistics and KV events for as long as the engine runs.
 
-Such a queue is an iterator that ends once nothing has come for a while, and then stays ended until somebody submits;
-before the first request it is empty or refuses. A time limit of 0 raises what nobody catches.
+Such a queue is an iterator that ends once nothing has come for a while and stays ended until the next submit; before
+the first request it is empty or refuses. A time limit of 0 raises an exception that the library does not handle.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ import json
 from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
-#: Seconds without an item until an iterator ends itself.
+#: Seconds without an item after which an iterator ends.
 PATIENCE = 1.0
 
-#: Seconds for a task to end before it is asked again.
+#: Seconds for a task to end before it is cancelled again.
 _AGAIN = 0.1
 
 Open = Callable[[float], AsyncIterable[Any]]
@@ -20,19 +20,19 @@ Take = Callable[[Mapping[str, Any]], None]
 
 
 async def follow(queue: Open, take: Take, *, busy: Callable[[], bool], submitted: asyncio.Event) -> None:
-    """Give every item to `take`, for ever; `submitted` is set with every request, and cleared here."""
+    """Pass every item to `take`, forever; `submitted` is set with every request and cleared here."""
     while True:
         submitted.clear()
         results = await drain(queue, take)
         undone = getattr(results, "mark_undone", None)
         if busy() and undone is not None:
-            undone()  # a long prompt, and not the end of it
+            undone()  # a long prompt is still running
         else:
             await submitted.wait()
 
 
 async def drain(queue: Open, take: Take, patience: float = PATIENCE) -> AsyncIterable[Any] | None:
-    """Give what is there to `take`, until nothing comes; returns the iterator, None where there is none yet."""
+    """Pass waiting items to `take` until none comes; return the iterator, None where there is none yet."""
     try:
         results = queue(patience)
     except AssertionError:
@@ -43,10 +43,10 @@ async def drain(queue: Open, take: Take, patience: float = PATIENCE) -> AsyncIte
 
 
 async def end(tasks: "set[asyncio.Future[None]]") -> None:
-    """Cancel them until they have ended.
+    """Cancel tasks until they have ended.
 
-    Once is not enough: the library waits with `asyncio.wait_for`, which forgets a cancellation that comes together
-    with an item (until Python 3.12).
+    One cancel is not enough: the library waits with `asyncio.wait_for`, which before Python 3.12 loses a cancellation
+    that coincides with an item.
     """
     while tasks:
         for task in tasks:

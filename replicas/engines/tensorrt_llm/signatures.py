@@ -1,4 +1,4 @@
-"""Holds the manifest against a wheel's sources, by reading them: importing them needs a GPU's libraries."""
+"""Checks the manifest against a wheel's sources by parsing them: importing them needs a GPU's libraries."""
 
 import ast
 import zipfile
@@ -11,9 +11,9 @@ Read = Callable[[str], str | None]
 
 
 def check(root: Path, manifest: tuple[Signature, ...] = MANIFEST) -> tuple[list[str], list[str]]:
-    """What is missing in a wheel or a folder that one was unpacked into, and what of it can be done without.
+    """Return what is missing in a wheel (or its unpacked folder): required names, then optional ones.
 
-    Raises ValueError if there is no tensorrt_llm in it, or only the registry's stub.
+    Raises ValueError if it has no tensorrt_llm, or only the registry's stub.
     """
     checker = _Checker(_reader(root))
     if checker.module("tensorrt_llm") is None or checker.module("tensorrt_llm.llmapi.llm") is None:
@@ -26,7 +26,7 @@ def check(root: Path, manifest: tuple[Signature, ...] = MANIFEST) -> tuple[list[
 
 
 def _reader(root: Path) -> Read:
-    """The source at a path below the root, None where there is none."""
+    """Return a function that reads the source at a path below the root; None where there is none."""
     if root.is_file():
         archive = zipfile.ZipFile(root)
         names = set(archive.namelist())
@@ -40,7 +40,7 @@ def _reader(root: Path) -> Read:
 
 
 class _Checker:
-    """Looks names up in parsed modules; each is read once."""
+    """Looks up names in parsed modules, each parsed once."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -78,7 +78,7 @@ class _Checker:
         return found if isinstance(found, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else None
 
     def _members(self, node: ast.ClassDef, module: str) -> set[str]:
-        """Fields, methods and what methods set on `self`, with those of bases in the same module."""
+        """Return fields, methods and attributes set on `self`, with those of bases in the same module."""
         names: set[str] = set()
         for child in ast.walk(node):
             if isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Store):

@@ -1,4 +1,4 @@
-"""The `Engine` around one LLM: requests in, what its iterators say out, one step per turn of the event loop."""
+"""The `Engine` around one LLM: submits requests and merges its iterators' output into one step per loop iteration."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class _Group:
-    """A request's sequences, and those that are to go on elsewhere once all of them have been prefilled."""
+    """A request's sequences, and the finishes of those to be handed over once all of them are prefilled."""
 
     __slots__ = ("handed_over", "sequences")
 
@@ -39,8 +39,8 @@ class _Group:
 class TensorRtLlmEngine:
     """Between `start` and `stop` it owns an LLM, which fills the GPUs of `options.shape`.
 
-    What a request says decides what runs (all of it, its prefill only, or its decoding after a handoff). An error of
-    one request fails that request; when the library's executor is gone, `run` raises EngineLost.
+    The request decides what runs (all of it, its prefill only, or its decoding after a handoff). An error of one
+    request fails that request; when the library's executor is gone, `run` raises EngineLost.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TensorRtLlmEngine:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Nothing is loaded yet. `clock` counts seconds and `sleep` waits for some, between looks at the engine."""
+        """Load nothing yet. `clock` counts seconds and `sleep` waits for some between checks of the engine."""
         self._options, self._library = options, library
         self._clock, self._sleep = clock, sleep
         self._llm: Any = None
@@ -74,9 +74,9 @@ class TensorRtLlmEngine:
         self.info: ReplicaInfo = describe(options, library.version, 0)
 
     async def start(self) -> None:
-        """Load the model, answer a request, and learn the size of the KV cache. Raises what the library raises.
+        """Load the model, answer a request, and read the size of the KV cache. Raises what the library raises.
 
-        Loading blocks the event loop, for minutes: the library sets up signals and processes from the main thread.
+        Loading blocks the event loop for minutes: the library sets up signals and processes from the main thread.
         """
         self._llm = self._library.llm(**llm_arguments(self._options, self._library))
         async with asyncio.timeout(self._options.warmup_seconds):
@@ -89,13 +89,13 @@ class TensorRtLlmEngine:
         self.info = describe(self._options, self._library.version, self._accounts.blocks_total)
 
     async def stop(self) -> None:
-        """Give the GPUs back; nothing runs any more."""
+        """Shut the LLM down and free its GPUs, after all requests have ended."""
         if self._llm is not None:
             llm, self._llm = self._llm, None
             llm.shutdown()
 
     def submit(self, handle: int, request: Submit) -> None:
-        """Give the request to the library, or refuse it with a failure in the next step."""
+        """Submit the request to the library, or refuse it with a failed finish in the next step."""
         failure = self._refusal(handle, request)
         if failure is not None:
             for k in range(max(1, request.sampling.n)):
@@ -104,7 +104,7 @@ class TensorRtLlmEngine:
         self._wake.set()
 
     def cancel(self, handle: int) -> None:
-        """End what is left of the request; a decode replica's KV cache must have arrived before the library hears."""
+        """Cancel the request; the library is told once a decode replica's KV cache has arrived."""
         group = self._groups.pop(handle, None)
         if group is None:
             return
@@ -117,7 +117,7 @@ class TensorRtLlmEngine:
         self._wake.set()
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
-        """Emit until cancelled. Raises EngineLost."""
+        """Emit steps until cancelled. Raises EngineLost."""
         readers = [asyncio.ensure_future(reader) for reader in self._readers()]
         try:
             while True:
@@ -141,7 +141,7 @@ class TensorRtLlmEngine:
         return readers
 
     async def _read(self, queue: polling.Open, take: polling.Take, submitted: asyncio.Event) -> None:
-        """For ever: a queue that nobody reads grows, and KV events that are missed must at least be missed."""
+        """Read forever: an unread queue grows, and a loss of KV events must be noticed."""
         while True:
             try:
                 await polling.follow(queue, take, busy=self._is_busy, submitted=submitted)
@@ -182,7 +182,7 @@ class TensorRtLlmEngine:
         return executor is None or bool(executor.is_shutdown())
 
     def _refusal(self, handle: int, request: Submit) -> Failure | None:
-        """Submits the request; what comes back is why that did not work."""
+        """Submit the request; return the failure if that did not work."""
         failure = self._requests.refusal(request, self.info)
         if failure is not None:
             return failure
@@ -215,7 +215,7 @@ class TensorRtLlmEngine:
         task.add_done_callback(self._tasks.discard)
 
     async def _listen(self, sequence: Sequence) -> None:
-        """To the library's iterator, also after the request was cancelled, until the library has let go of it."""
+        """Read the library's iterator, also after a cancel, until the library has ended the request."""
         try:
             async for _ in sequence.result:
                 self._updated(sequence)
@@ -228,7 +228,7 @@ class TensorRtLlmEngine:
                 log.warning("request %s failed in the engine", sequence.submit.request_id, exc_info=True)
                 self._end(sequence, sequence.failed(failure_of(error, sequence.submit)))
                 if not isinstance(error, self._library.request_error):
-                    self._abort(sequence)  # its output could not be read, but it still runs
+                    self._abort(sequence)  # its output cannot be read, but it still runs
         self._wake.set()
 
     def _updated(self, sequence: Sequence) -> None:
@@ -267,7 +267,7 @@ class TensorRtLlmEngine:
             self._hand_over(group)
 
     def _hand_over(self, group: _Group) -> None:
-        """The finishes of a prefill; a decode replica gets all sequences at once."""
+        """Emit the finishes of a prefill; a decode replica gets all sequences at once."""
         parameters = [each.result.outputs[0].disaggregated_params for each, _ in group.handed_over]
         try:
             handoff = pack(parameters) if parameters else None
@@ -286,7 +286,7 @@ class TensorRtLlmEngine:
         self._finishes.append((sequence.handle, sequence.index, finish))
 
     def _abort(self, sequence: Sequence) -> None:
-        """Once it is safe; until then the iterator goes on, and comes here again."""
+        """Abort at the library once it is safe; until then the iterator goes on and calls this again."""
         sequence.aborting = not sequence.arrived
         if sequence.aborting or sequence.result.finished:
             return
@@ -298,11 +298,11 @@ class TensorRtLlmEngine:
     def _concerns_all(self, error: Exception) -> bool:
         """Whether an exception of one request means that the executor is gone.
 
-        It raises what killed it from whichever request hears next, and shuts itself down before.
+        The executor shuts itself down and raises the cause from whichever request is read next.
         """
         if self._is_shut_down():
             return True
-        # What Python itself raises, as for a guide that is nested too deeply, are subclasses too.
+        # Python's own errors, as for a guide that is nested too deeply, are such subclasses too.
         mine = (self._library.request_error, RecursionError, NotImplementedError)
         return isinstance(error, RuntimeError) and not isinstance(error, mine)
 

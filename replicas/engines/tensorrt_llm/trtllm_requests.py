@@ -1,4 +1,4 @@
-"""From a submit to calls of the LLM: one for each sequence."""
+"""Converts a submit to calls of the LLM, one per sequence."""
 
 import inspect
 import random
@@ -18,16 +18,16 @@ from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence
 
 
 class Requests:
-    """Checks submits against what this engine can do, and puts them into the library's words."""
+    """Checks submits against the engine's abilities and converts them to the library's arguments."""
 
     def __init__(self, options: Options, library: Library, adapters: Adapters, rng: random.Random) -> None:
         self._options, self._library = options, library
         self._adapters, self._random = adapters, rng
-        # Older versions do not; what newer ones make of them is up to their own options.
+        # Older versions do not take them; newer ones use them as their own options say.
         self._takes_traces = "trace_headers" in inspect.signature(library.llm.generate_async).parameters
 
     def refusal(self, request: Submit, info: ReplicaInfo) -> Failure | None:
-        """Why the engine cannot run it, as far as that can be known before asking the library."""
+        """Return why the engine cannot run a request, as far as is known before submitting it."""
         sampling, options = request.sampling, self._options
         prompt = len(request.prompt_ids)
         longest = options.longest_prompt if request.handoff is None else options.max_sequence_tokens - 1
@@ -57,7 +57,7 @@ class Requests:
         return None
 
     def sequences(self, handle: int, request: Submit) -> list[tuple[Sequence, dict[str, Any]]]:
-        """Each sequence with the keywords of its call. Raises ValueError: its handoff, adapter or guide is none."""
+        """Return each sequence with its call's keywords. Raises ValueError for an invalid handoff, adapter or guide."""
         options, library, sampling = self._options, self._library, request.sampling
         room = min(request.max_tokens, options.max_sequence_tokens - len(request.prompt_ids))
         most = 1 if request.prefill_only else room
@@ -76,7 +76,7 @@ class Requests:
                 tensor=library.tensor,
             )
             if request.guide is not None:
-                # The library's parameters are changed by its call, so each sequence has its own.
+                # The call changes the library's parameters, so each sequence has its own.
                 guided = guide_arguments(request.guide, older_tags=library.older_tags)
                 arguments["guided_decoding"] = library.guided_decoding_params(**guided)
             keywords = common | {"sampling_params": library.sampling_params(**arguments)}
@@ -88,7 +88,7 @@ class Requests:
         return found
 
     def one_token(self) -> dict[str, Any]:
-        """The call of a request that only shows that the engine runs."""
+        """Return the call of a request that only shows that the engine runs."""
         end = self._options.end_ids[0]
         parameters = self._library.sampling_params(
             end_id=end, pad_id=end, max_tokens=1, detokenize=False, ignore_eos=True, temperature=0.0
@@ -96,7 +96,7 @@ class Requests:
         return {"inputs": [end, end], "sampling_params": parameters, "streaming": False}
 
     def _common(self, request: Submit) -> dict[str, Any]:
-        """What the calls of all its sequences share; what is not used is not named, as older versions may lack it."""
+        """Return the keywords shared by all its sequences, without unused ones, which older versions may lack."""
         keywords: dict[str, Any] = {"inputs": request.prompt_ids, "streaming": not request.prefill_only}
         if request.cache_salt:
             keywords["cache_salt"] = request.cache_salt

@@ -1,4 +1,4 @@
-"""From a submit to the library's sampling parameters, without importing it."""
+"""Converts a submit to the library's sampling parameters, without importing the library."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from typing import Any
 from protos.types import Guide, GuideKind, Sampling
 from replicas.engines.tensorrt_llm.trtllm_tags import older_tag
 
-#: Alternatives per token that may be asked for; the API's own bound.
+#: Bound on alternatives per token; the API's own.
 MAX_LOGPROBS = 20
 
 
@@ -22,11 +22,11 @@ def sampling_arguments(
     vocab_size: int | None,
     tensor: Callable[[list[float]], Any],
 ) -> dict[str, Any]:
-    """Keywords of SamplingParams for one sequence, the request's `index`-th, of `max_tokens` at most.
+    """Return the keywords of SamplingParams for the request's `index`-th sequence of at most `max_tokens`.
 
-    `tensor` makes what the library takes in place of a list of numbers.
+    `tensor` converts a list of numbers to the library's type.
 
-    Sequences are requests of their own to the library: it refuses several greedy ones, and of several it names only
+    Each sequence is a separate request to the library: it refuses several greedy ones in one request, and reports only
     the end of the last.
     """
     arguments: dict[str, Any] = {
@@ -37,7 +37,7 @@ def sampling_arguments(
         "ignore_eos": sampling.ignore_eos,
         "seed": _seed(sampling, index, rng),
         "top_k": None if sampling.top_k is None else max(0, sampling.top_k),
-        # The library is greedy unless told otherwise, some versions without either, and the API's defaults are 1.
+        # The library is greedy by default, some versions also if one is missing; the API's defaults are 1.
         "top_p": 1.0 if sampling.top_p is None else sampling.top_p,
         "temperature": 1.0 if sampling.temperature is None else sampling.temperature,
         "min_p": sampling.min_p,
@@ -46,7 +46,7 @@ def sampling_arguments(
         "frequency_penalty": sampling.frequency_penalty or None,
         "min_tokens": sampling.min_tokens or None,
         "stop_token_ids": stop_ids(sampling, end_ids)[1:] if not sampling.ignore_eos else list(sampling.stop_token_ids),
-        # 0 counts as not asked for.
+        # The library takes 0 for no logprobs.
         "logprobs": None if sampling.logprobs is None else max(1, sampling.logprobs),
     }
     arguments = {name: value for name, value in arguments.items() if value is not None and value != []}
@@ -59,17 +59,17 @@ def sampling_arguments(
 
 
 def stop_ids(sampling: Sampling, end_ids: Sequence[int]) -> list[int]:
-    """Tokens that end an answer and are no part of it, the library's end_id first."""
+    """Return the tokens that end an answer and are no part of it, the library's end_id first."""
     if sampling.ignore_eos:
         return list(sampling.stop_token_ids)
     return [*end_ids, *(token for token in sampling.stop_token_ids if token not in end_ids)]
 
 
 def guide_arguments(guide: Guide, *, older_tags: bool = False) -> dict[str, Any]:
-    """Keywords of GuidedDecodingParams.
+    """Return the keywords of GuidedDecodingParams.
 
-    Raises ValueError for a schema that is no JSON, or nested too deeply, or a structural tag that a library of
-    `older_tags` does not know.
+    Raises ValueError for a schema that is no JSON or nested too deeply, or a structural tag that a library with
+    `older_tags` does not support.
     """
     if guide.kind is GuideKind.JSON_OBJECT:
         return {"json_object": True}
@@ -87,7 +87,7 @@ def guide_arguments(guide: Guide, *, older_tags: bool = False) -> dict[str, Any]
 
 
 def _seed(sampling: Sampling, index: int, rng: random.Random) -> int | None:
-    """The library's own default is the same for all requests, and its own sequences count up from the first's seed."""
+    """Return a seed: the library's default is the same for all requests, and sequences count up from the first."""
     if sampling.seed is not None:
         return (sampling.seed + index) % 2**64
     return None if sampling.temperature == 0 else rng.getrandbits(63)

@@ -1,4 +1,4 @@
-"""One sequence that runs: what of the library's cumulative output is new, and how it ended."""
+"""One running sequence: extracts new tokens and the finish from the library's cumulative output."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,15 +7,15 @@ from protos.types import Failure, Finish, FinishReason, Handoff, Submit, Timing,
 from replicas.engine import Delta
 from replicas.engines.tensorrt_llm.accounts import Holding
 
-#: In place of a log probability that is missing or minus infinity; OpenAI's API says so too.
+#: Stands for a missing or minus infinite log probability, as in OpenAI's API.
 NO_LOGPROB = -9999.0
 
 
 class Sequence:
-    """The library changes one object all the time: `result` is looked at when it says that something is new.
+    """One sequence. The library updates one `result` object in place; it is read when the library signals an update.
 
-    Tokens that end the answer are no part of it. The library takes them off with the last update, perhaps after they
-    were there in an earlier one: the last token is held back while it is one of those.
+    Tokens that end the answer are no part of it. The library removes them with the last update, maybe after an earlier
+    one had them: the last token is held back while it is one of those.
     """
 
     __slots__ = (
@@ -32,29 +32,29 @@ class Sequence:
     )
 
     def __init__(self, handle: int, index: int, submit: Submit, most: int, held_back: frozenset[int]) -> None:
-        """`held_back`: tokens that may turn out to be the end. `most`: tokens that it may have."""
+        """`held_back`: tokens that may be the end. `most`: bound on its tokens."""
         self.handle, self.index, self.submit = handle, index, submit
         self.holding = Holding(len(submit.prompt_ids), most, transferred=submit.handoff is not None)
         self.result: Any = None
         self.open = True
-        #: Cancelled, and to be aborted as soon as it is safe.
+        #: It was cancelled and must be aborted as soon as that is safe.
         self.aborting = False
         self._held_back = held_back
         self._interval = submit.delta_interval
-        # A decode replica's output begins with what the prefill replica has said.
+        # A decode replica's output begins with the prefill replica's token.
         self._sent = 0 if submit.handoff is None else 1
 
     @property
     def arrived(self) -> bool:
-        """Whether the KV cache is here: before, an abort would strand its transfer."""
+        """Whether the KV cache has arrived: before, an abort would strand its transfer."""
         return self.submit.handoff is None or self.holding.started
 
     def produced(self) -> int:
-        """Tokens that there are, the first of a handoff included."""
+        """Number of tokens so far, the first of a handoff included."""
         return len(self.result.outputs[0].token_ids)
 
     def delta(self) -> Delta | None:
-        """What is new and enough to be said; everything once the sequence has ended."""
+        """Return the new tokens if there are enough for a delta; all of them once the sequence has ended."""
         output, finished = self.result.outputs[0], self.result.finished
         tokens = output.token_ids
         end = len(tokens)
@@ -63,7 +63,7 @@ class Sequence:
         logprobs, shift = output.logprobs or [], 0
         wants = self.submit.sampling.logprobs is not None
         if wants:
-            # Of the token that the prefill replica gave, the decode replica may have none.
+            # The decode replica may lack logprobs of the prefill replica's token.
             shift = int(self.submit.handoff is not None and len(logprobs) == len(tokens) - 1)
             if not finished:
                 end = min(end, len(logprobs) + shift)
@@ -81,16 +81,16 @@ class Sequence:
 
     @property
     def cached(self) -> int:
-        """Tokens of the prompt that were found in the KV cache."""
+        """Prompt tokens that were found in the KV cache."""
         return int(getattr(self.result, "cached_tokens", 0) or 0)
 
     @property
     def gathers(self) -> bool:
-        """Whether its first tokens are there and nothing has been said yet."""
+        """Whether it has first tokens but has emitted nothing yet."""
         return self._sent == int(self.submit.handoff is not None)
 
     def finish(self) -> Finish:
-        """How it ended, by itself; without a handoff, which goes with all sequences of a request."""
+        """Return its natural end, without the handoff, which covers all sequences of a request."""
         output = self.result.outputs[0]
         reason, failure = _reason(output, self.holding.most, prefill=self.submit.prefill_only)
         return Finish(
@@ -103,7 +103,7 @@ class Sequence:
         )
 
     def cancelled(self) -> Finish:
-        """The end of one that somebody has cancelled."""
+        """Return the finish of a cancelled sequence."""
         produced = self.holding.produced
         return Finish(
             FinishReason.CANCELLED,
@@ -113,16 +113,16 @@ class Sequence:
         )
 
     def failed(self, failure: Failure) -> Finish:
-        """The end of one that could not go on."""
+        """Return the finish of a failed sequence."""
         return Finish(FinishReason.ERROR, prompt_tokens=self.holding.prompt, failure=failure)
 
     def hands_over(self, finish: Finish) -> bool:
-        """Whether a prefill that ended so goes on elsewhere."""
+        """Whether a prefill with this finish continues on a decode replica."""
         return self.submit.prefill_only and finish.reason is FinishReason.LENGTH
 
 
 def with_handoff(finish: Finish, handoff: Handoff) -> Finish:
-    """The same end, with what a decode replica needs."""
+    """Return the finish with the handoff for a decode replica."""
     return Finish(
         finish.reason,
         finish.prompt_tokens,
@@ -146,7 +146,7 @@ def _reason(output: Any, most: int, *, prefill: bool) -> tuple[FinishReason, Fai
 
 
 def timing_of(output: Any) -> Timing:
-    """By the library's own clock; what it does not say is 0. Times that have not come yet are 0 in it."""
+    """Return the times by the library's own clock; 0 for unknown ones. The library has 0 for times yet to come."""
     metrics = getattr(getattr(output, "request_perf_metrics", None), "timing_metrics", None)
     if metrics is None:
         return Timing()
@@ -162,7 +162,7 @@ def _micros(start: timedelta, end: timedelta) -> int:
 
 
 def _logprobs(entries: Any, at: int, token: int, most: int) -> TokenLogprobs:
-    """Of the token at a position. An entry is a number, or the alternatives and the token itself by id."""
+    """Return the logprobs at a position. An entry is a number, or maps ids (alternatives and the token) to values."""
     if not 0 <= at < len(entries):
         return TokenLogprobs(NO_LOGPROB)
     entry = entries[at]

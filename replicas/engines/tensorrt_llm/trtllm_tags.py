@@ -1,30 +1,30 @@
-"""Structural tags for libraries of before TensorRT-LLM 1.2, whose XGrammar knows another form of them."""
+"""Converts structural tags for libraries before TensorRT-LLM 1.2, whose XGrammar has another form of them."""
 
 import json
 import re
 from importlib import metadata
 from typing import Any, Final
 
-#: The first XGrammar that takes tags with a format, and no others.
+#: The first XGrammar version that takes only tags with a format.
 _NEWER: Final = (0, 1, 25)
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 def takes_older_tags() -> bool:
-    """Whether the XGrammar that is installed knows structures and triggers alone."""
+    """Whether the installed XGrammar only knows structures and triggers."""
     try:
         version = metadata.version("xgrammar")
     except metadata.PackageNotFoundError:
         return False
-    # What follows the third number, as in 0.1.21rc1 and 0.1.21+cu12, does not matter.
+    # A suffix after the third number, as in 0.1.21rc1 and 0.1.21+cu12, is ignored.
     found = _VERSION.match(version)
     return found is not None and tuple(map(int, found.groups())) < _NEWER
 
 
 def older_tag(text: str) -> str:
-    """The same tag in the older form. Raises ValueError where that form has no words for it.
+    """Return the tag in the older form. Raises ValueError where that form cannot express it.
 
-    The library itself would fail all that runs beside such a request.
+    The library would fail all other running requests with such a one.
     """
     try:
         tag = json.loads(text)["format"]
