@@ -66,10 +66,7 @@ class AdmissionQueue:
         clock: Callable[[], float] = time.monotonic,
         cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
     ) -> None:
-        """`clock` counts seconds; `cached` gives a request's cached prompt tokens by replica.
-
-        The fleet's `on_load` is taken over.
-        """
+        """`clock` counts seconds; `cached` gives cached prompt tokens by replica. Takes over the fleet's `on_load`."""
         #: Admissions by tier rank and outcome, as the metrics declare the outcomes.
         self.admissions: Counter[tuple[int, str]] = Counter()
         self._fleet = fleet
@@ -134,10 +131,7 @@ class AdmissionQueue:
         return self._grant(pending, decision)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
-        """Wait for admission.
-
-        Raises Overloaded when too many wait already or the time is up, and any error that `handle` is failed with.
-        """
+        """Wait for admission. Raises Overloaded when too many wait or the time is up, and what fails `handle`."""
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         waiter = Waiter(request, tenant, now, self._leave)
