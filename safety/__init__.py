@@ -1,1 +1,1 @@
-"""Filters on the way in and on the way out."""
+"""Content filters for prompts and answers: blocklists, expressions, personal data, injection, canaries, sizes."""

@@ -1,10 +1,10 @@
-"""What is done about a match."""
+"""The action that a rule takes on a match."""
 
 import enum
 
 
 class Action(enum.IntEnum):
-    """From the mildest to the strictest; of two that apply to one match the stricter counts."""
+    """Actions from the mildest to the strictest; of two that apply to one match the stricter counts."""
 
     FLAG = 1
     REDACT = 2

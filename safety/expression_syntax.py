@@ -1,33 +1,33 @@
-"""RE2's syntax, as far as must be known of an expression: how much it can match, and what a match begins like.
+"""Parse RE2 expressions: find the longest match, and derive an expression for the beginnings of matches.
 
-Reference: github.com/google/re2/wiki/Syntax. RE2 itself says what is valid; what it accepts is taken apart here.
+Reference: github.com/google/re2/wiki/Syntax. RE2 itself validates; this module parses only what RE2 accepts.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
-#: One character as it is written: an escape, a class, or itself.
+#: One character in source form: an escape, a class, or itself.
 _ESCAPE: Final = re.compile(r"\\(?:x\{[0-9A-Fa-f]+\}|x[0-9A-Fa-f]{2}|[pP](?:\{\^?\w+\}|\w)|[0-7]{1,3}|.)", re.DOTALL)
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\(?:[pP]\{\^?\w+\}|x\{[0-9A-Fa-f]+\}|.)|[^\]\\])*\]", re.DOTALL)
 _REPEAT: Final = re.compile(r"(?:([*+?])|\{(\d+)(,?)(\d*)\})(\??)")
 _GROUP: Final = re.compile(r"\((?:\?P?<\w+>|\?(?P<flags>[imsU]*(?:-[imsU]+)?):|(?!\?))")
 _FLAGS: Final = re.compile(r"\(\?([imsU]*(?:-[imsU]+)?)\)")
 _ASSERTIONS: Final = ("\\b", "\\B", "\\A", "\\z")
-#: Groups within groups, and flags that hold from their place on; each takes some of Python's stack.
+#: The deepest nesting of groups and inline flags; each level takes some of Python's stack.
 _DEEPEST: Final = 100
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be used; the text says why."""
+    """An expression is unsupported; the text says why."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A part of an expression: `source` matches what it does, in RE2's syntax and without groups that capture.
+    """A part of an expression; `source` is its RE2 syntax with non-capturing groups only.
 
-    `least` and `most` are the shortest and the longest match in characters, None without bound; `begin` is an
-    expression for all that a match can begin with, the empty text and the whole match included.
+    `least` and `most` are the shortest and the longest match in characters, None without bound; `begin` matches every
+    prefix of a match, the empty text and the whole match included.
     """
 
     source: str
@@ -39,14 +39,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression taken apart: a bounded `head`, and a `tail` that goes on over any number of what it matches."""
+    """A parsed expression: a bounded `head`, and a `tail` that repeats without bound after it."""
 
     head: Node
     tail: str | None
 
 
 def parse(pattern: str) -> Expression:
-    """Take an expression apart that RE2 accepts. Raises ExpressionError for one without bound."""
+    """Parse an expression that RE2 accepts. Raises ExpressionError for one without bound."""
     parser = _Parser(pattern)
     parts = parser.sequence()
     if parser.at < len(pattern) and pattern[parser.at] == "|":
@@ -64,7 +64,7 @@ def parse(pattern: str) -> Expression:
 
 @dataclass(frozen=True)
 class _Endless(Node):
-    """`least` characters of a kind, or more."""
+    """`least` or more characters that `of` matches."""
 
     of: Node = Node("", 0, 0, "")
 
@@ -80,7 +80,7 @@ class _Parser:
             raise ExpressionError(f"{self._pattern[self.at :][:20]!r} is not understood")
 
     def choices(self) -> list[Node]:
-        """What stands after each `|`, up to the end of the group or the pattern."""
+        """Parse the alternatives after each `|`, up to the end of the group or the pattern."""
         found: list[Node] = []
         while self._pattern[self.at : self.at + 1] == "|":
             self.at += 1
@@ -88,7 +88,7 @@ class _Parser:
         return found
 
     def sequence(self) -> list[Node]:
-        """Parts that follow one another, up to a `|`, a `)` or the end."""
+        """Parse the parts of one alternative, up to a `|`, a `)` or the end."""
         parts: list[Node] = []
         flags = ""
         while self.at < len(self._pattern) and self._pattern[self.at] not in "|)":
@@ -96,7 +96,7 @@ class _Parser:
             if found:
                 self.at = found.end()
                 flags += found[1]
-                # They hold up to the group's end, its other choices included.
+                # Inline flags hold up to the group's end, its other alternatives included.
                 rest = self._inner()
                 parts.append(Node(f"(?{flags}:{rest.source})", rest.least, rest.most, f"(?{flags}:{rest.begin})"))
                 break
@@ -104,7 +104,7 @@ class _Parser:
         return parts
 
     def _inner(self) -> Node:
-        """What stands in a group, or holds to its end."""
+        """Parse all alternatives up to the group's end."""
         if self._depth == _DEEPEST:
             raise ExpressionError(f"its groups are nested more than {_DEEPEST} deep")
         self._depth += 1

@@ -1,7 +1,7 @@
-"""Regular expressions of the operator's, on RE2: linear in the text whatever the expression.
+"""A filter for the operator's regular expressions, on RE2: linear in the text whatever the expression.
 
-A stream holds back from where a match may have begun, and no more: an expression for the beginnings of matches is made
-out of each (`expression_syntax`), and looked for at the end of what has come.
+A stream holds back text from where a match may have begun, and no more: `expression_syntax` derives an expression for
+the beginnings of matches from each, and the stream searches for it at the end of the text received so far.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from safety.expression_syntax import Expression, ExpressionError, parse
 from safety.folding import without_surrogates
 from safety.match import Match
 
-#: The longest match of an expression without its endless end, in characters.
+#: The longest match of an expression without its unbounded tail, in characters.
 MOST_CHARACTERS: Final = 512
-#: For all expressions of one filter, in bytes.
+#: RE2's memory bound for all expressions of one filter, in bytes.
 _MEMORY: Final = 64 << 20
 
 
 class BadExpression(ValueError):
-    """An expression that cannot be used; `index` is its place."""
+    """An expression is unusable; `index` is its place in the list."""
 
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(problem)
@@ -29,7 +29,7 @@ class BadExpression(ValueError):
 
 
 class ExpressionFilter:
-    """A `StreamFilter`: the leftmost match of any of them, of two at one place the earlier expression's."""
+    """A `StreamFilter` for a list of expressions: the leftmost match wins, at one place the earlier expression's."""
 
     signs: Final = None
 
@@ -53,7 +53,6 @@ class ExpressionFilter:
             raise BadExpression(len(parsed) - 1, f"all of them together are too large: {_text(error)}") from error
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The matches of a whole text; knowing that it is plain is of no use."""
         del plain
         try:
             found = self.whole.finditer(text)
@@ -62,12 +61,11 @@ class ExpressionFilter:
             return self.scan(without_surrogates(text))
 
     def stream(self) -> "ExpressionStream":
-        """A stream for one text."""
         return ExpressionStream(self)
 
 
 class ExpressionStream:
-    """The `Stream` of an ExpressionFilter. It keeps what may be a match, and the character before that."""
+    """The `Stream` of an ExpressionFilter. It holds the text that may be a match, and the character before it."""
 
     __slots__ = ("_filter", "_kept", "_start", "_tail", "open")
 
@@ -76,16 +74,14 @@ class ExpressionStream:
         self._kept = ""
         #: Where in the whole text `_kept` starts.
         self._start = 0
-        #: What the last match goes on over, if it may.
+        #: The compiled tail of the last match, while it may go on.
         self._tail: Any = None
         self.open = 0
 
     def feed(self, text: str) -> Sequence[Match]:
-        """The next piece."""
         return self._advance(text, last=False) if text else ()
 
     def finish(self) -> Sequence[Match]:
-        """The end of the text."""
         return self._advance("", last=True)
 
     def _advance(self, piece: str, *, last: bool) -> list[Match]:
@@ -114,14 +110,14 @@ class ExpressionStream:
         return matches
 
     def _rest(self, text: str, at: int, undecided: int, last: bool) -> list[Match]:
-        """Go on after a match with a tail: the search that found it does not know of that."""
+        """Search on after a match with a tail; the search for heads does not see tails."""
         self._keep(text, at)
         if self._tail is not None or at >= len(text):
             return []
         return self._advance("", last=last)
 
     def _extend(self, text: str, at: int, matches: list[Match]) -> int:
-        """Take in what the last match goes on over; its end is there when something else follows."""
+        """Extend the last match by its tail; return its end. The match is complete when another character follows."""
         found = self._tail.match(text, at)
         end = found.end() if found else at
         if end > at:
@@ -131,8 +127,8 @@ class ExpressionStream:
         return int(end)
 
     def _undecided(self, text: str, at: int) -> int:
-        """Where the first match begins that what follows may complete or make longer."""
-        # Further back than the longest match, nothing is.
+        """The start of the first match that later text may complete or extend."""
+        # No undecided match begins further back than the longest match.
         near = max(at, len(text) - self._filter.window)
         found = self._filter.begin.search(text, near)
         return int(found.start()) if found else len(text)

@@ -1,6 +1,6 @@
-"""The seam of filters that look at text alone: what finds matches in a whole text, and in one that comes in pieces.
+"""The seam of local filters: a filter finds matches in a whole text, or in a text that is streamed in pieces.
 
-All of them are pure, keep no state between texts, take time in proportion to the text's length and never wait.
+All filters are pure, keep no state between texts, take time linear in the text's length and never wait.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from safety.prefilter import Prefiltered
 
 
 class Filter(Protocol):
-    """Finds matches in whole texts."""
+    """Find matches in whole texts."""
 
     def scan(self, text: str) -> list[Match]:
         """The matches in order of their start, without overlaps."""
@@ -19,47 +19,47 @@ class Filter(Protocol):
 
 
 class Stream(Protocol):
-    """Finds matches in one text that comes in pieces.
+    """Find matches in one text that is streamed in pieces.
 
-    However the text is cut, `merged` of all that `feed` and `finish` give is `merged` of what the filter's `scan` gives
-    for the whole. Matches come in order, each as soon as nothing that follows could change it; a long one may come in
-    parts that touch.
+    However the text is cut, `merged` of all matches from `feed` and `finish` equals `merged` of the filter's `scan` of
+    the whole. Matches come in order, each as soon as later text cannot change it; a long match may come in parts that
+    touch.
     """
 
     @property
     def open(self) -> int:
-        """From this character of the text on nothing is decided: matches still to be told start there or after.
+        """The first undecided character of the text: all further matches start there or later.
 
-        All before it is decided, so the distance from here to the text's end is what must be held back.
+        The distance from it to the text's end is the number of characters to hold back.
         """
         ...
 
     def feed(self, text: str) -> Sequence[Match]:
-        """The next piece, which may be empty; gives the matches that are certain now."""
+        """Process the next piece, which may be empty; return the matches that are certain now."""
         ...
 
     def finish(self) -> Sequence[Match]:
-        """The text has ended; gives the rest of the matches, and `open` is the text's length."""
+        """End the text; return the remaining matches. `open` is then the text's length."""
         ...
 
 
 class StreamFilter(Filter, Prefiltered, Protocol):
-    """A filter that can also look at answers as they are streamed."""
+    """A filter that also scans answers while they are streamed."""
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The same; `plain` is `plain_bytes` of the text, with which it is quicker, and finds the same."""
+        """Return the matches as `Filter.scan` does; `plain`, the text's `plain_bytes`, only makes it faster."""
         ...
 
     @property
     def window(self) -> int:
-        """The most characters that a stream of it ever holds back."""
+        """The most characters that one of its streams ever holds back."""
         ...
 
     @property
     def batch(self) -> int:
-        """Characters that had better be gathered for a stream of it; 1: looking at each token costs little."""
+        """The number of characters to gather before each `feed`; 1 if scanning each token is cheap."""
         ...
 
     def stream(self) -> Stream:
-        """A stream for one text, which begins at its character 0."""
+        """Return a stream for one text; offsets count from its first character."""
         ...

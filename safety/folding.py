@@ -1,7 +1,7 @@
-"""Text as it is compared: without case, compatibility forms and invisible characters.
+"""Fold text for comparison: remove case, compatibility forms and invisible characters.
 
-`fold` works on each character by itself, whatever stands around it, so that a text that comes in pieces folds as the
-whole does.
+`fold` treats each character independently of its neighbours, so the folds of a text's pieces join to the fold of the
+whole.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Final
 
 from safety.patterns import Patterns
 
-#: Characters that nobody sees: control characters that are no white space, soft hyphen, joiners, direction marks,
-#: the blank of braille, variation selectors, marks of shorthand and music, tags and their kin.
+#: Invisible characters: control characters other than white space, soft hyphen, joiners, direction marks,
+#: the braille blank, variation selectors, marks of shorthand and music, tags and the like.
 UNSEEN: Final = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
@@ -25,25 +25,25 @@ _MARKS: Final = (
 )
 _IS_UNSEEN: Final = re.compile(f"[{UNSEEN}]").search
 _ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
-#: Those of ASCII.
+#: The invisible characters of ASCII.
 _CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
-#: Whether they are in a text's UTF-8.
+#: Tests UTF-8 text for ASCII control characters.
 has_controls: Final = Patterns([rb"[\x00-\x08\x0e-\x1f\x7f]"]).any_in
 _WITHOUT_CONTROLS: Final = dict.fromkeys(_CONTROLS)
-#: What may fold to something else than its small letter.
+#: Characters that may fold to something else than their lower-case form.
 _OTHERS: Final = re.compile(r"[^\x09-\x0d\x20-\x7e]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SEEN_ASCII: Final = bytes(range(128)).translate(None, _CONTROLS)
-#: A text of this length is sooner looked at character by character.
+#: Up to this length testing `str` is faster than encoding the text.
 _SHORT: Final = 64
-#: The text that was folded last, and what it came to.
+#: A cache of one entry: the text that was folded last, and its fold.
 _LAST: Final[list[tuple[str, str]]] = [("", "")]
-#: With at most one character in so many beyond ASCII, those alone are looked at.
+#: With at most one non-ASCII character in so many, only the non-ASCII ones are folded in Python.
 _FEW: Final = 16
 
 
 def fold(text: str) -> str:
-    """Lower case, in Unicode's compatibility decomposition, without what is invisible; maybe longer or shorter."""
+    """Case-fold a text, decompose it (NFKD) and drop invisible characters; the fold may be longer or shorter."""
     if text.isascii():
         if (len(text) <= _SHORT and text.isprintable()) or not has_controls(text.encode()):
             return text.lower()
@@ -73,14 +73,14 @@ def _fold(text: str) -> str:
 
 
 class Places:
-    """Which character of a text each character of its `fold` is from. Built from `_OTHERS` alone."""
+    """A map from the characters of a `fold` to the characters of the text that they come from."""
 
     __slots__ = ("_runs", "_starts")
 
     def __init__(self, text: str) -> None:
-        #: Of each run that folds to something longer, shorter or out of step: where it begins in the fold, ...
+        #: For each run whose fold differs in length or order: its start in the fold, ...
         self._starts: list[int] = []
-        #: ... where it ends in the text, and which characters it is from.
+        #: ... its end in the text, and the source index of each folded character.
         self._runs: list[tuple[int, list[int]]] = []
         shift = 0
         for run in _OTHERS.finditer(text):
@@ -93,11 +93,11 @@ class Places:
 
     @property
     def are_same(self) -> bool:
-        """Whether every place is the same in both."""
+        """Whether the map is the identity."""
         return not self._starts
 
     def source(self, at: int) -> int:
-        """The character that the folded one at `at` is from; the text's length for the fold's."""
+        """The source index of the folded character at `at`; the text's length if `at` is the fold's length."""
         index = bisect_right(self._starts, at) - 1
         if index < 0:
             return at
@@ -107,12 +107,12 @@ class Places:
 
 
 def has_unseen(text: str) -> bool:
-    """Whether there are characters that fold to nothing."""
+    """Whether a text has characters that fold to nothing."""
     return _IS_UNSEEN(text) is not None
 
 
 def without_surrogates(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair, which has no UTF-8."""
+    """Replace each lone surrogate, which has no UTF-8, by U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
@@ -125,7 +125,7 @@ def _decomposed(text: str) -> str:
 
 
 class _Folds(dict[str, str]):
-    """What each character folds to; filled as characters are seen, so bounded by Unicode."""
+    """A cache of the fold of each character; filled on first use, so bounded by Unicode."""
 
     def __missing__(self, char: str) -> str:
         folded = _decomposed(_decomposed(char.casefold()).casefold())

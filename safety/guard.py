@@ -1,4 +1,4 @@
-"""The seam of filters that ask somebody else about a text, and so take time and can fail."""
+"""The seam of guards: filters that call a model or a service about a text, so they take time and can fail."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from safety.match import Match
 
 
 class GuardFailed(Exception):
-    """There is no verdict. `problem` is for the log: it has nothing of the text in it."""
+    """A guard gave no verdict. `problem` is for the log and contains nothing of the text."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -14,12 +14,12 @@ class GuardFailed(Exception):
 
 
 class Guard(Protocol):
-    """Judges whole texts."""
+    """Classify whole texts with a model or a service."""
 
     async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
-        """The matches in order; one that is about the text as a whole covers all of it, and several may be.
+        """Return the matches in order; a match about the text as a whole covers all of it, and there may be several.
 
-        `prompt`: the text is an answer to that. What one tenant asks must not show in how long another one's question
-        takes. Raises JudgeFailed, within the time that the guard is given.
+        `prompt` is the prompt that the text answers. The time of one tenant's call must not reveal what another tenant
+        sent. Raises GuardFailed within the guard's time limit.
         """
         ...

@@ -1,6 +1,6 @@
-r"""Characters that JSON text has escaped without need, as `\u00fc` for an umlaut; without, it means the same.
+r"""Decode needless escapes in JSON text, such as `\u00fc` for an umlaut, without changing its meaning.
 
-What has to be escaped stays: quotes, backslashes, control characters, and halves of characters that are alone.
+Necessary escapes stay: quotes, backslashes, control characters and lone surrogates.
 """
 
 import re
@@ -10,28 +10,27 @@ _ESCAPE: Final = re.compile(
     r"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})|u(?P<one>[0-9a-fA-F]{4})|.)",
     re.DOTALL,
 )
-#: At the end of a piece: what the next one may make an escape, or the first half of a character.
+#: An incomplete escape, or the first half of a surrogate pair, at the end of a piece.
 _BEGUN: Final = re.compile(
     r"(?:[^\\]|^)(?:\\\\)*(?P<rest>\\(?:u(?:[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?|[0-9a-fA-F]{0,3}))?)\Z"
 )
 
 
 def unescaped(text: str) -> str:
-    """The text without escapes that it does not need."""
+    """Decode the needless escapes of a text."""
     return _ESCAPE.sub(_character, text) if "\\u" in text else text
 
 
 class Unescaping:
-    """The same for a text that comes in pieces: cut anywhere, all pieces together are what the whole text comes to."""
+    """Decode the needless escapes of a streamed text: the pieces, however cut, join to `unescaped` of the whole."""
 
     __slots__ = ("rest",)
 
     def __init__(self) -> None:
-        #: What is held back of the pieces that came.
+        #: The incomplete escape that is held back.
         self.rest = ""
 
     def feed(self, piece: str) -> str:
-        """The next piece."""
         if self.rest:
             piece = self.rest + piece
             self.rest = ""

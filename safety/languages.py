@@ -1,15 +1,18 @@
-"""Whether a text is in another language than English, of which filters know more."""
+"""Detect texts in languages other than English, for which filters have fewer rules."""
 
 from typing import Final
 
 from safety.patterns import ONCE, Sign
 
-#: In a text of another language at least one of so many characters is not ASCII, ...
+#: At least one in so many characters of a text in another language is not ASCII, ...
 _SELDOM: Final = 100
-#: ... and it has letters beyond ASCII, which begin so in UTF-8, and not only signs or pictures.
+#: ... and it has non-ASCII letters (these lead bytes in UTF-8), not only symbols or pictures.
 OTHER_LETTERS: Final = Sign(rb"[\xc3-\xe1\xe3-\xed]", ONCE)
 
 
 def may_be_another(characters: int, size: int) -> bool:
-    """Whether a text of so many characters and bytes of UTF-8 is, if it has `OTHER_LETTERS`: a name makes none."""
+    """Whether a text with `OTHER_LETTERS`, of this many characters and UTF-8 bytes, may be in another language.
+
+    One foreign name in a text is not enough.
+    """
     return (size - characters) * _SELDOM >= characters

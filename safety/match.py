@@ -1,14 +1,14 @@
-"""What a filter finds: a stretch of a text."""
+"""A match: a labelled span of a text."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class Match(NamedTuple):
-    """Characters `start` to `end` (exclusive, counted in code points) of a text are a `label`.
+    """A span of a text with its label: characters `start` to `end` (exclusive, in code points).
 
     `label` is in lower case with underscores: a kind such as `credit_card`, or the name of a list. `score` is from 0 to
-    1, where the filter has more than yes and no.
+    1; a filter without scores gives 1.
     """
 
     start: int
@@ -18,9 +18,9 @@ class Match(NamedTuple):
 
 
 def merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches of one filter in their order, those that touch or overlap as one, of the first one's label.
+    """Join the matches of one filter that touch or overlap, under the first one's label.
 
-    A match that a stream reports in parts, because it had no end yet, is whole again after this.
+    This also joins the parts of a match that a stream reported before its end was known.
     """
     whole: list[Match] = []
     for match in matches:

@@ -1,4 +1,4 @@
-"""Expressions that Hyperscan looks for all at once, in time that is linear in the text."""
+"""Search for many expressions at once with Hyperscan, in time linear in the text."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -6,27 +6,27 @@ from typing import Any, Final, NamedTuple
 
 import hyperscan
 
-#: Letters of ASCII stand for both cases.
+#: ASCII letters match in both cases.
 ANY_CASE: Final = hyperscan.HS_FLAG_CASELESS
-#: The expression is of characters, and what is searched is valid UTF-8.
+#: The expression is over characters; the searched data is valid UTF-8.
 CHARACTERS: Final = hyperscan.HS_FLAG_UTF8
-#: Small and capital letters, `\\w` and the like are those of all scripts.
+#: Case, `\\w` and the like follow Unicode.
 LETTERS: Final = hyperscan.HS_FLAG_UCP
-#: Told once in a text.
+#: Reported once per text.
 ONCE: Final = hyperscan.HS_FLAG_SINGLEMATCH
-#: `starts` knows where matches begin, and of those that end at one place the first.
+#: `starts` reports where matches begin: of those that end at one place the leftmost.
 STARTS: Final = hyperscan.HS_FLAG_SOM_LEFTMOST
 
 
 class Sign(NamedTuple):
-    """An expression with its flags."""
+    """A Hyperscan expression with its flags."""
 
     expression: bytes
     flags: int = 0
 
 
 class Patterns:
-    """A database, and for each thread the memory that a search needs: it lets go of the interpreter's lock."""
+    """A Hyperscan database with scratch memory per thread, as a search releases the interpreter's lock."""
 
     def __init__(
         self,
@@ -36,26 +36,26 @@ class Patterns:
         numbers: Sequence[int] | None = None,
         literal: bool = False,
     ) -> None:
-        """`numbers` are told of matches, the places in the list if there are none; `literal`: they are mere strings."""
+        """`numbers` identify the expressions in matches (default: list indices); `literal`: they are plain strings."""
         each = [flags] * len(expressions) if isinstance(flags, int) else flags
         database = _database(expressions, each, numbers=numbers, literal=literal)
         self._scan = database.scan
         self._own = _Own(database)
 
     def ends(self, data: bytes) -> list[tuple[int, int]]:
-        """Every match, as the expression's number and where it ends, in order of the ends."""
+        """Return every match as (expression number, end), in order of the ends."""
         found: list[tuple[int, int]] = []
         self._scan(data, _note, 0, found.append, self._own.scratch)
         return found
 
     def starts(self, data: bytes) -> set[tuple[int, int]]:
-        """Where matches of expressions with STARTS begin, and their numbers."""
+        """Return (start, expression number) for all matches of expressions with STARTS."""
         found: set[tuple[int, int]] = set()
         self._scan(data, _note_start, 0, found.add, self._own.scratch)
         return found
 
     def any_in(self, data: bytes) -> bool:
-        """Whether there is a match."""
+        """Whether any expression matches; stops at the first match."""
         try:
             self._scan(data, _enough, 0, None, self._own.scratch)
         except hyperscan.ScanTerminated:
@@ -63,17 +63,16 @@ class Patterns:
         return False
 
 
-#: Raised by a watch's `scan` where there is a sign that its `Tell` ends at.
+#: Raised by `Watch.scan` when the `Tell` callback ends the scan.
 Found: Final = hyperscan.ScanTerminated
-#: Asked of each sign that is there, by its number and what else Hyperscan says of it: whether that is enough.
+#: Hyperscan's match callback (number, start, end, flags, context): returns whether to end the scan.
 Tell = Callable[[int, int, int, int, object], bool]
 
 
 class Watch:
-    """One database of signs for several that look for some of them each.
+    """One Hyperscan database of signs, shared by several searches for subsets of them.
 
-    They call `scan` with the data, a `Tell`, 0, nothing and what `own` has for their thread: a request's text should
-    not have to go through a function more.
+    Callers call `scan(data, tell, 0, None, own.scratch)` directly: it saves a function call for each request's text.
     """
 
     def __init__(self, signs: Sequence[Sign]) -> None:
@@ -83,7 +82,7 @@ class Watch:
         self._numbers = {sign: number for number, sign in enumerate(signs)}
 
     def ending_at(self, signs: Iterable[Sign]) -> Tell:
-        """What ends a scan at one of these."""
+        """Return a callback that ends a scan at the first of these signs."""
         ends = bytearray(len(self._numbers))
         for sign in signs:
             ends[self._numbers[sign]] = True
@@ -96,7 +95,7 @@ class Watch:
 
 
 class _Own(threading.local):
-    """What each thread has for itself, made when it first asks."""
+    """Hyperscan's scratch memory, one per thread, allocated on the thread's first use."""
 
     def __init__(self, database: hyperscan.Database) -> None:
         self.scratch = hyperscan.Scratch(database)
@@ -117,8 +116,8 @@ def _database(
     return database
 
 
-# They are told of a match: the expression's number, where it begins (not asked for, so 0) and ends, flags, and what the
-# caller gave; what is true ends the search.
+# Hyperscan's match callbacks: expression number, start (0 without STARTS), end, flags and the caller's context; a true
+# result ends the search.
 
 
 def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:

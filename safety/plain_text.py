@@ -1,9 +1,9 @@
-"""Texts whose characters hide nothing, as most are: what filters look for stands in their bytes as it is written.
+"""Recognise plain texts, as most are: filters can search their UTF-8 bytes directly, without folding.
 
-Of ASCII it has no control characters but white space. Beside ASCII, a character of such a text folds to itself, to its
-small letter, to what is composed to it again, or to `PUNCTUATION`. It is no figure, it is not invisible, and no letter
-of ASCII in disguise that the injection filter sees through. Not all characters of which that is true are known here,
-but those of the languages that are written most, save Greek and Cyrillic, whose letters look like Latin ones.
+A plain text has no ASCII control characters but white space. Each of its non-ASCII characters folds to itself, to its
+lower-case letter, to its own decomposition, or to `PUNCTUATION`. It is not a digit, not invisible, and not a look-alike
+of an ASCII letter that the injection filter replaces. The ranges cover the most written languages, but neither Greek
+nor Cyrillic, whose letters look like Latin ones; other characters make a text not plain.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import Final
 from safety.folding import has_controls
 from safety.patterns import CHARACTERS, Patterns
 
-#: What signs of a plain text may fold to.
+#: The characters that the punctuation of a plain text may fold to.
 PUNCTUATION: Final = ",!?:;()."
 SIGNS: Final = "‘’‚‛“”„‟‹›«»–—―†‡•‰′…¡¢£¥§©«¬®°±¶»¿€、。〈〉《》「」『』【】ー，！？：；（）"
 #: Latin, Hebrew, Arabic, Devanagari, Thai, Japanese and Chinese letters; arrows, boxes, symbols and pictures.
@@ -23,13 +23,13 @@ RANGES: Final = (
     *((0x2190, 0x21FF), (0x2500, 0x2775), (0x2794, 0x27BF), (0x1F300, 0x1F64F), (0x1F680, 0x1F6D7), (0x1F900, 0x1F9FF)),
 )
 _LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
-#: What no plain text has.
+#: Matches a character that no plain text has.
 STRANGERS: Final = rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()
 _OTHERS: Final = Patterns([STRANGERS], CHARACTERS)
 
 
 def plain_bytes(text: str) -> bytes | None:
-    """The text's UTF-8; None if the text is not plain."""
+    """Return the text's UTF-8, or None if the text is not plain."""
     if text.isascii():
         data = text.encode()
         return None if has_controls(data) else data
@@ -41,10 +41,10 @@ def plain_bytes(text: str) -> bytes | None:
 
 
 def plain_ones(words: Iterable[str]) -> tuple[str, ...]:
-    """Those that a plain text can have, ..."""
+    """Return the words that a plain text can contain."""
     return tuple(word for word in words if plain_bytes(word) is not None)
 
 
 def other_ones(words: Iterable[str]) -> tuple[str, ...]:
-    """... and those that none can have."""
+    """Return the words that no plain text can contain."""
     return tuple(word for word in words if plain_bytes(word) is None)

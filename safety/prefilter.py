@@ -1,7 +1,7 @@
-"""A glance at a text, in one pass for all filters: in most texts nothing is found, and so none of them need be asked.
+"""Prefilter a text for all filters in one pass: in most texts it finds nothing, so no filter has to scan them.
 
-What filters cost a request is less their work than the code and tables that a busy worker's caches have lost since the
-last one. So it is one database for all that is worth it, and little else.
+The cost of filters per request is mostly cache misses on their code and tables in a busy worker. So the prefilter is
+one Hyperscan database for all filters whose signs fit, and little else.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -11,20 +11,20 @@ from safety.languages import OTHER_LETTERS, may_be_another
 from safety.patterns import CHARACTERS, Found, Sign, Watch
 from safety.plain_text import STRANGERS
 
-#: Longer texts are looked at filter by filter: beside that a glance is nothing.
+#: Longer texts go straight to every filter; for them the prefilter saves too little.
 LONGEST: Final = 8192
-#: Signs of the database, which takes a second to build for so many.
+#: The most signs in the database; building it for so many takes a second.
 MOST_SIGNS: Final = 40_000
 _NOT_PLAIN: Final = Sign(STRANGERS, CHARACTERS)
-#: Blanks before and after a text.
+#: The number of spaces added around a text.
 _PADDING: Final = 2
 
 
 class Signs(NamedTuple):
-    """What the bytes of every plain text have in which a filter finds anything, with a blank before and after them.
+    """Necessary conditions for a match: bytes that every plain text with a match has, with a space before and after it.
 
-    That is one of `telling`, or, in a text of several lines, something of which `in_lines` knows. With
-    `weighs_languages` nothing can be told of texts in other languages, with `only_ascii` of any that is not ASCII.
+    Such a text has one of `telling`, or, if it has several lines, `in_lines` is true of it. With `weighs_languages`
+    texts in other languages always go to the filter, with `only_ascii` all texts that are not ASCII.
     """
 
     telling: Collection[Sign]
@@ -34,25 +34,25 @@ class Signs(NamedTuple):
 
 
 class Prefiltered(Protocol):
-    """A filter that a glance may spare."""
+    """A filter that the prefilter may skip."""
 
     @property
     def signs(self) -> Signs | None:
-        """None: it has to be asked about every text."""
+        """The filter's signs; None if it has to scan every text."""
         ...
 
 
-#: Says which of some filters have to be asked about a text, by their places in the list.
+#: Returns the indices of the filters that have to scan a text.
 PrefilterPass = Callable[[str], Sequence[int]]
 
 
 class Prefilter:
-    """The signs of several filters. May be used by several threads."""
+    """A shared database of the signs of several filters. Thread-safe."""
 
     def __init__(self, filters: Iterable[Prefiltered]) -> None:
-        """Those whose signs are too many beside the ones of others before them have to be asked about every text."""
+        """Filters whose signs would exceed MOST_SIGNS, in order, have to scan every text."""
         telling: dict[Sign, None] = {_NOT_PLAIN: None}
-        #: With each filter, which keeps its identity as long as it is kept.
+        #: Keeps a reference to each filter, so that its id stays valid.
         self._signs: dict[int, tuple[Prefiltered, Signs]] = {}
         for filter_ in filters:
             signs = filter_.signs
@@ -60,11 +60,11 @@ class Prefilter:
                 self._signs[id(filter_)] = filter_, signs
                 telling |= dict.fromkeys(signs.telling)
         self._watch = Watch([*telling, OTHER_LETTERS])
-        #: By the identity of the filters that are known; of those that are not only the places matter.
+        #: Keyed by the ids of known filters; None stands for an unknown one.
         self._prefilter_passes: dict[tuple[int | None, ...], PrefilterPass] = {}
 
     def prefilter_pass(self, filters: Sequence[Prefiltered]) -> PrefilterPass:
-        """For some of the filters; others, which may be new for each request, are always to be asked."""
+        """Return the pass for some filters; unknown filters, which may be new for each request, scan every text."""
         those = tuple([id(filter_) if id(filter_) in self._signs else None for filter_ in filters])
         prefilter_pass = self._prefilter_passes.get(those)
         if prefilter_pass is None:

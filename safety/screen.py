@@ -1,4 +1,4 @@
-"""A text as it may be shown: what rules find in it is cut off, replaced or recorded."""
+"""Screen a text with rules: block it, redact spans or record findings."""
 
 import re
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from safety.match import Match
 from safety.plain_text import plain_bytes
 from safety.prefilter import PrefilterPass
 
-#: So many findings of one text are kept; the others have their effect all the same.
+#: The most findings that are recorded for one text; the others still take effect.
 MOST_FINDINGS: Final = 256
-#: What stands before a value of JSON that has no quotes of its own, a number most of all: a name of an object, and what
-#: a list has before it. Such JSON may be a string in other JSON.
+#: The text before an unquoted JSON value, such as a number: a key, and the earlier items of a list. The JSON may itself
+#: be a string in other JSON.
 _BARE_VALUE: Final = re.compile(
     r"(?:[{,]|\\n)\s*(\\*\")[^\"\\\n]{1,64}\1[ \t]{0,4}:\s*"
     r"(?:\[(?:\"[^\"]*\"|[^\"\[\]{}])*(?<=[\[,\s]))?$"
 )
-#: So much to the left of a place tells that.
+#: The number of characters to the left that `_BARE_VALUE` searches.
 _LEFT: Final = 160
 
 
 class Rule(NamedTuple):
-    """A filter under its configured name, and what its matches do."""
+    """A filter with its configured name and the action for its matches."""
 
     name: str
     filter: StreamFilter
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A match of a rule, in characters of the text that was looked at."""
+    """A match of a rule, in characters of the screened text."""
 
     rule: str
     action: Action
@@ -45,12 +45,12 @@ class Finding(NamedTuple):
 
     @classmethod
     def of(cls, rule: str, action: Action, match: Match) -> "Finding":
-        """A match, as a rule of that name found it."""
+        """Build a finding from a rule's match."""
         return cls(rule, action, match.label, match.start, match.end, match.score)
 
 
 class Screened(NamedTuple):
-    """What is left of a text. `blocked` is what cut it off, if something did; `failures` were left out."""
+    """A screened text. `blocked` is the finding that cut it off, if any; `failures` names the rules that failed."""
 
     text: str
     blocked: Finding | None
@@ -59,14 +59,14 @@ class Screened(NamedTuple):
 
 
 class First(NamedTuple):
-    """The first of some rules that finds something in a text, and what; nothing, if it failed."""
+    """The index of the first rule with matches in a text, and the matches; none if the rule failed."""
 
     rule: int
     matches: Sequence[Match]
 
 
 class _Span(NamedTuple):
-    """A stretch to be replaced; sorted by place, then by the order of the rules."""
+    """A span to redact; sorted by start, then by the order of the rules."""
 
     start: int
     rule: int
@@ -75,41 +75,41 @@ class _Span(NamedTuple):
 
 
 class Screen(msgspec.Struct, eq=False):
-    """One text that comes in pieces, and as it may be shown.
+    """Screen one streamed text; release the characters that may be shown.
 
-    However it is cut, what is shown in all is what `screened` shows of the whole. A match of a rule that blocks ends
-    the text before it; of two the one that begins first. Stretches to be replaced that touch or overlap become one,
-    under the kind of the first.
+    However the text is cut, the released text equals that of `screened` for the whole. A match of a blocking rule ends
+    the text before it; of two the one that begins first. Redacted spans that touch or overlap become one, under the
+    first one's label.
 
-    A filter that raises, or says what cannot be, fails the text with FilterFailed, or is left out from there on with
-    `fail_open`; `failures` names those.
+    A filter that raises or reports an impossible match fails the text with FilterFailed; with `fail_open` it is skipped
+    from there on and named in `failures`.
 
-    A struct, as there is one for each text of each answer, and so many fields take a hundred steps to set one by one.
+    It is a struct for speed: there is one per text of each answer, and setting this many fields one by one is slow.
     """
 
     rules: Sequence[Rule]
-    #: Which of the rules have to be asked about a text that is there as a whole; None: all.
+    #: Selects the rules that have to scan a whole text; None selects all.
     prefilter_pass: PrefilterPass | None = None
     fail_open: bool = False
-    #: What has ended the text; nothing is shown after it.
+    #: The finding that ended the text; no text is released after it.
     blocked: Finding | None = None
-    #: Characters that came, ...
+    #: The number of characters received, ...
     received: int = 0
-    #: ... and how many of them are shown, replaced or cut off.
+    #: ... and how many of them are released, redacted or cut off.
     decided: int = 0
-    #: What has been replaced, as (start, end), in order.
+    #: The redacted spans, as (start, end), in order.
     replaced: list[tuple[int, int]] = []
-    #: How long what stands in the place of each is.
+    #: The length of each span's replacement.
     written: list[int] = []
     failures: list[str] = []
     _streams: list[tuple[int, Stream]] | None = None
     _gather: int = 1
     _most_held: int = 0
     _gathered: list[str] = []
-    #: From so many characters on they are looked at.
+    #: The number of received characters from which on the gathered text is scanned.
     _due: int = 0
     _held: str = ""
-    #: The end of what is decided, as it came, where something may be replaced.
+    #: The end of the decided text, before redaction; None if no rule redacts.
     _left: str | None = None
     _spans: list[_Span] = []
     _findings: list[Finding] = []
@@ -117,12 +117,12 @@ class Screen(msgspec.Struct, eq=False):
 
     @property
     def noted(self) -> bool:
-        """Whether anything was found, or left out."""
+        """Whether there are findings or failed rules."""
         return bool(self._findings or self.failures)
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found, up to where the text was cut off."""
+        """The findings up to where the text was cut off."""
         block = self._block
         if block is None:
             return self._findings
@@ -130,18 +130,18 @@ class Screen(msgspec.Struct, eq=False):
 
     @property
     def growing(self) -> int | None:
-        """Where the last stretch that is replaced ends, if it may become longer: all that is decided ends there."""
+        """The end of the last redacted span if it may still grow, as the decided text ends there; else None."""
         if not (self._streams and self.replaced):
             return None
         end = self.replaced[-1][1]
         return end if end == self.decided else None
 
     def wait_for(self, characters: int) -> None:
-        """Nobody waits for the text: filters may look at so many characters at once."""
+        """Gather this many characters per scan, for a text that no client waits for."""
         self._gather = self._due = self._most_held = characters
 
     def feed(self, text: str) -> str:
-        """The next piece; gives what may be shown now. Raises FilterFailed."""
+        """Screen the next piece; return the text that may be shown now. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
         self.received = received = self.received + len(text)
@@ -151,7 +151,7 @@ class Screen(msgspec.Struct, eq=False):
         if received < self._due:
             return ""
         text = self._look(self._take_gathered())
-        # What is gathered and what filters wait with together is no more than what they may hold back.
+        # Gathered and held-back characters together do not exceed the filters' largest window.
         self._due = min(received + self._gather, self.decided + self._most_held)
         return text
 
@@ -192,7 +192,7 @@ class Screen(msgspec.Struct, eq=False):
         return text
 
     def finish(self) -> str:
-        """The text has ended; gives the rest of what may be shown. Raises FilterFailed."""
+        """End the text; return the rest of it that may be shown. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
         shown = self._look(self._take_gathered()) if self._gathered else ""
@@ -201,12 +201,12 @@ class Screen(msgspec.Struct, eq=False):
                 self._note(index, stream.finish())
             except Exception as error:
                 self._drop(index, error)
-        # An answer may have thousands of texts, and what looked at each is not small.
+        # An answer may have thousands of texts, and streams are not small.
         self._streams = []
         return shown + self._release(self._held, self.received)
 
     def last(self, text: str) -> str:
-        """The last piece, or the only one: `feed` and `finish`, and quicker for one that is all there is."""
+        """Screen the last or only piece: `feed` and `finish` in one call, faster for an only piece."""
         if self._streams is not None:
             return self.feed(text) + self.finish()
         if self._gathered:
@@ -218,9 +218,9 @@ class Screen(msgspec.Struct, eq=False):
         return text
 
     def whole(self, text: str, first: First | None = None) -> Screened:
-        """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed.
+        """Screen a whole text, in place of `feed` and `finish`. Raises FilterFailed.
 
-        `first` is what `first_to_find` gives, where that has been asked.
+        `first` is the result of `first_to_find`, if the caller has it.
         """
         first = first or first_to_find(text, self.rules, self.prefilter_pass) or First(len(self.rules), ())
         self.received = len(text)
@@ -240,7 +240,7 @@ class Screen(msgspec.Struct, eq=False):
         return Screened(text, self.blocked, self.findings, self.failures)
 
     def _again(self, text: str, failed: int) -> str:
-        """Go on after a filter was dropped in the middle of a piece, with those that had not had it yet."""
+        """Continue a piece after a filter was dropped, with the filters that come after it."""
         decided = self.received
         for index, stream in list(self._streams or ()):
             try:
@@ -252,7 +252,7 @@ class Screen(msgspec.Struct, eq=False):
         return self._release(self._held + text, decided)
 
     def apply(self, text: str, findings: Sequence[Finding], left: str = "") -> Screened:
-        """What others found in a whole text, which follows `left`, has its effect; in place of `whole`."""
+        """Apply findings made elsewhere to a whole text that follows `left`; in place of `whole`."""
         self._left = left
         self.received = len(text)
         for index, finding in enumerate(findings):
@@ -275,7 +275,7 @@ class Screen(msgspec.Struct, eq=False):
             self._block = finding
 
     def _keep(self, finding: Finding) -> None:
-        """One finding more, or the next part of one that had no end yet."""
+        """Record a finding, or extend the earlier finding that it continues."""
         findings = self._findings
         for at in range(len(findings) - 1, max(-1, len(findings) - 5), -1):
             before = findings[at]
@@ -288,7 +288,7 @@ class Screen(msgspec.Struct, eq=False):
             findings.append(finding)
 
     def _release(self, text: str, decided: int) -> str:
-        """What may be shown of what is held, which `text` is, up to there."""
+        """Release the held `text` up to `decided`, with spans redacted and cut off at a block."""
         block, base = self._block, self.decided
         ends = block is not None and block.start <= decided
         limit = block.start if ends and block is not None else decided
@@ -353,25 +353,25 @@ class Screen(msgspec.Struct, eq=False):
 
 
 class Screening(msgspec.Struct, frozen=True):
-    """What a text is screened by: rules, and which of them have to be asked about one that is there as a whole."""
+    """A factory of screens: the rules, the prefilter pass for whole texts, and whether failures are skipped."""
 
     rules: Sequence[Rule]
     prefilter_pass: PrefilterPass | None = None
     fail_open: bool = False
 
     def __call__(self) -> Screen:
-        """A screen for one text."""
+        """Return a screen for one text."""
         return Screen(self.rules, self.prefilter_pass, self.fail_open)
 
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
-    """A whole text as it may be shown. Raises FilterFailed."""
+    """Screen a whole text. Raises FilterFailed."""
     first = first_to_find(text, rules)
     return Screened(text, None, []) if first is None else Screen(rules, fail_open=fail_open).whole(text, first)
 
 
 def first_to_find(text: str, rules: Sequence[Rule], prefilter_pass: PrefilterPass | None = None) -> First | None:
-    """The first rule that finds something in a whole text, or fails; with a glance it is quick to say of most: none."""
+    """Return the first rule that matches in a whole text or fails; None, quickly with a prefilter pass, for most."""
     to_ask = range(len(rules)) if prefilter_pass is None else prefilter_pass(text)
     if not to_ask:
         return None
@@ -387,12 +387,12 @@ def first_to_find(text: str, rules: Sequence[Rule], prefilter_pass: PrefilterPas
 
 
 def applied(text: str, findings: Sequence[Finding], left: str = "") -> Screened:
-    """A whole text, which follows `left`, with what was found in it redacted or cut off."""
+    """Redact or cut off a whole text, which follows `left`, by findings made elsewhere."""
     return Screen(()).apply(text, findings, left)
 
 
 def _in_place(left: str, label: str) -> str:
-    """What stands in place of a match: in quotes where JSON would be none without."""
+    """The replacement of a match, quoted where the JSON around it would otherwise be invalid."""
     bare = _BARE_VALUE.search(left)
     quote = bare[1] if bare is not None else ""
     return f"{quote}[{label.upper()}]{quote}"

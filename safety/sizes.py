@@ -1,4 +1,4 @@
-"""Bounds on the text of a request."""
+"""Limits on the number and length of a request's messages."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ PROMPT_TOO_LONG: Final = "prompt_too_long"
 
 
 class Sizes(NamedTuple):
-    """The most that a request may have; None is any number."""
+    """The limits of a request; None means no limit."""
 
     prompt_characters: int | None = None
     message_characters: int | None = None
@@ -20,16 +20,16 @@ class Sizes(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A text of a request, and the number of the message that it is in; None: it is beside them."""
+    """A text of a request with the index of its message; None if it is in no message."""
 
     message: int | None
     text: str
 
 
 def oversized(parts: Sequence[Part], sizes: Sizes) -> list[tuple[int, Match]]:
-    """What is over a bound: which text, and the match, from the first character too many on.
+    """Return the first text over a limit: its index, and a match from the first excess character on.
 
-    A message may have several texts, or none: messages are counted by the highest number.
+    A message may have several texts, or none: messages are counted by the highest index.
     """
     if sizes.messages is not None:
         for index, (message, text) in enumerate(parts):

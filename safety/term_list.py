@@ -1,4 +1,4 @@
-"""Lists of terms in files: a term on each line."""
+"""Read term lists from files with one term a line."""
 
 import os
 import stat
@@ -8,22 +8,22 @@ from typing import Final, TextIO
 
 from safety.terms import WINDOW
 
-#: Terms of one filter. Each takes about 300 bytes in every worker.
+#: The most terms of one filter. Each takes about 300 bytes in every worker.
 MOST_TERMS: Final = 250_000
 _COMMENT: Final = "#"
-#: So much of a line is looked at: a term with white space around it.
+#: The longest line, white space around the term included.
 _MOST_CHARACTERS: Final = 4_096
 
 
 class TermListError(ValueError):
-    """A file that cannot be used as a list; the text names it, and the line."""
+    """A term list is unusable; the text names the file and the line."""
 
 
 def read_terms(path: Path) -> list[str]:
-    """The terms of a UTF-8 file, without empty lines and those that begin with `#`. Raises TermListError."""
+    """Read the terms of a UTF-8 file, skipping empty lines and `#` comments. Raises TermListError."""
     terms: list[str] = []
     try:
-        # What is no UTF-8 becomes halves of surrogate pairs, which UTF-8 does not have.
+        # Invalid UTF-8 becomes lone surrogates, which `_lines` rejects.
         with open(path, encoding="utf-8-sig", errors="surrogateescape", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise TermListError(f"{path} is not a regular file")
@@ -39,12 +39,12 @@ def read_terms(path: Path) -> list[str]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Opens what is no regular file, too: a pipe at once, whether or not anybody writes to it."""
+    """Open without blocking, even on a pipe that has no writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
-    """Terms with the numbers of their lines, which end with a line feed, a carriage return, or both."""
+    """Yield (line number, term); lines end with a line feed, a carriage return, or both."""
     number = 0
     while line := file.readline(_MOST_CHARACTERS):
         number += 1
