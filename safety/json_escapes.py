@@ -22,7 +22,7 @@ def unescaped(text: str) -> str:
 
 
 class Unescaping:
-    """Decode the needless escapes of a streamed text; however it is cut, the pieces join to `unescaped` of it."""
+    """Decode the needless escapes of a streamed text: the pieces, however cut, join to `unescaped` of the whole."""
 
     __slots__ = ("rest",)
 

@@ -23,7 +23,7 @@ class Literals:
     """A matcher that finds all occurrences of all strings, overlapping ones included. Thread-safe."""
 
     def __init__(self, strings: Sequence[bytes], *, any_case: bool = False) -> None:
-        """Strings are distinct and not empty; with `any_case` they are in lower case and match ASCII of any case."""
+        """Strings are distinct and not empty; with `any_case` they are in lower case and match ASCII in any case."""
         self._lengths = [len(string) for string in strings]
         self._any_case = any_case
         self._few: Patterns | None = None

@@ -252,7 +252,7 @@ class Screen(msgspec.Struct, eq=False):
         return self._release(self._held + text, decided)
 
     def apply(self, text: str, findings: Sequence[Finding], left: str = "") -> Screened:
-        """Apply findings of guards to a whole text that follows `left`; in place of `whole`."""
+        """Apply findings made elsewhere to a whole text that follows `left`; in place of `whole`."""
         self._left = left
         self.received = len(text)
         for index, finding in enumerate(findings):
@@ -387,7 +387,7 @@ def first_to_find(text: str, rules: Sequence[Rule], prefilter_pass: PrefilterPas
 
 
 def applied(text: str, findings: Sequence[Finding], left: str = "") -> Screened:
-    """Redact or cut off a whole text, which follows `left`, by findings of guards."""
+    """Redact or cut off a whole text, which follows `left`, by findings made elsewhere."""
     return Screen(()).apply(text, findings, left)
 
 

@@ -1,7 +1,7 @@
-"""Blocklists: terms that are found wherever they stand, written in whatever case and width.
+"""Blocklists: find terms anywhere in a text, in any case and width.
 
-Whole texts are searched for all terms in one pass. Streams look at the few characters that may begin a term, and
-remember what they made of them, for the same words come again and again.
+Whole texts are searched for all terms in one pass. Streams examine the few characters that may begin a term, and
+cache the results, as the same words recur.
 """
 
 import re
@@ -18,28 +18,28 @@ from safety.patterns import ANY_CASE, Sign
 from safety.plain_text import PUNCTUATION
 from safety.prefilter import Signs
 
-#: The longest term, and the longest stretch that is one, in characters.
+#: The longest term, and the longest span that matches one, in characters.
 WINDOW: Final = 64
-#: A longer piece is searched so too.
+#: A piece longer than this is searched like a whole text.
 _LONG: Final = 8 * WINDOW
-#: What is no longer than this comes again and again.
+#: Pieces up to this length recur, so their steps are cached.
 _SHORT: Final = 12
-#: By so many first characters it is seen at once that most words begin no term.
+#: The length of a term's head: by it most words are known at once to begin no term.
 _HEAD: Final = 6
-#: Remembered steps of streams, of about 300 bytes each.
+#: The most cached steps of streams, of about 300 bytes each.
 _MOST_STEPS: Final = 20_000
-#: Scripts that write words without spaces between them, or endings onto them: there a term needs no edges.
+#: Scripts without spaces between words, or with endings written onto them: there a term needs no word boundaries.
 _NO_EDGES: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 ).match
 
 
-#: What stood before, as far as that matters: nothing that does, a letter or digit (any one will do), or a backslash.
+#: The relevant context before a piece: none, a letter or digit (any stands for all), or a backslash.
 _NOTHING: Final = ""
 _JOINING: Final = "a"
 _ESCAPING: Final = "\\"
-#: The rest of an escape of JSON, in which a text may be written: no part of the word that follows it.
+#: The second character of a JSON escape, in which a text may be written: not part of the word that follows.
 _ESCAPED: Final = frozenset("nrt")
 _ESCAPED_BYTES: Final = frozenset(b"nrtNRT")
 _BACKSLASH: Final = ord("\\")
@@ -49,14 +49,14 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
-#: The words of ASCII in folded text without escapes.
+#: ASCII words in folded text without escapes.
 _WORDS: Final = re.compile("[a-z0-9]+")
-#: Where one begins, after an escape too.
+#: The begin of an ASCII word, also after an escape.
 _WORD: Final = re.compile(r"(?:(?<![a-z0-9])|(?<=\\[nrt]))[a-z0-9]")
 
 
 class TermError(ValueError):
-    """A term that cannot be looked for; `index` is its place."""
+    """A term is unusable; `index` is its place in the list."""
 
     def __init__(self, index: int, problem: str) -> None:
         super().__init__(problem)
@@ -65,9 +65,9 @@ class TermError(ValueError):
 
 
 class _Step(NamedTuple):
-    """What becomes of some held characters and a piece: matches, as (start, end), and where the undecided begins.
+    """The result of scanning held characters and a piece: matches, as (start, end), and the first undecided character.
 
-    `held` is the undecided, and `before` is what stands before it: `_NOTHING`, `_JOINING` or `_ESCAPING`.
+    `held` is the undecided text, and `before` the context before it: `_NOTHING`, `_JOINING` or `_ESCAPING`.
     """
 
     matches: tuple[tuple[int, int], ...]
@@ -77,19 +77,18 @@ class _Step(NamedTuple):
 
 
 class TermFilter:
-    """A `StreamFilter`. Of terms that begin at one place the longest counts, and what it covers is not looked at again.
+    """A `StreamFilter` for terms: at one place the longest term matches, and matches do not overlap.
 
-    With `words`, no letter, digit or combining mark may touch a term, unless that side of the term is none itself or
-    of a script that writes no spaces. An escape of JSON in front of a term, a backslash and one of `nrt`, does not
-    touch it. Characters are taken whole: a term is not found in a part of what one character folds to, nor without the
-    combining marks on its last one.
+    With `words`, no letter, digit or combining mark may touch a term, unless the term's character on that side is none
+    or of a script without spaces. A JSON escape before a term, a backslash and one of `nrt`, does not touch it. A match
+    covers whole characters: never a part of one character's fold, nor a last character without its combining marks.
     """
 
     window: Final = WINDOW
     batch: Final = 1
 
     def __init__(self, label: str, terms: Iterable[str], *, words: bool) -> None:
-        """Takes time in proportion to the terms; raises TermError for one that is empty, once folded, or too long."""
+        """Linear in the terms. Raises TermError for a term that is empty once folded, or too long."""
         self.label = label
         self._words = words
         folded: set[str] = set()
@@ -103,31 +102,29 @@ class TermFilter:
         self._terms = sorted(folded)
         self._known = frozenset(folded)
         self._lengths = sorted({len(term) for term in folded}, reverse=True)
-        #: A text's last character is a head of its own.
-        #: Those that are as long as a head or longer by that, shorter ones by their first two characters.
+        #: Terms by their head; terms shorter than a head by their first two characters.
         self._of_heads = _by_heads(folded)
         self._first_words = frozenset(found[0] for term in folded if (found := _WORDS.match(term)))
-        #: What is shorter than a head, and a term begins with it.
+        #: All prefixes of terms that are shorter than a head.
         self._beginnings = frozenset(term[:size] for term in folded for size in range(1, _HEAD))
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
         self._singles = frozenset(term for term in folded if len(term) == 1)
-        #: Whether terms begin nowhere but where a word of ASCII does, and none is so short that any word may be one.
+        #: Whether all terms begin at an ASCII word and have more than one character.
         self._begin_as_words = words and all(term[0] in _PLAIN and len(term) > 1 for term in folded)
         self._literals = Literals([term.encode() for term in self._terms], any_case=True)
-        #: Whether a text may write some of the terms in other characters, plain ones.
+        #: Whether some of the terms have other spellings in plain characters.
         self._has_forms = any(map(_has_forms, folded))
-        #: By what stands before, and by what is held with a new piece.
+        #: The cache of steps, by context and by held characters with the new piece.
         self.steps: dict[str, dict[str, _Step]] = {_NOTHING: {}, _JOINING: {}, _ESCAPING: {}}
 
     @property
     def signs(self) -> Signs | None:
-        """Its terms, if they are few enough."""
+        """The terms, if they are few enough for Hyperscan."""
         if not self._literals.are_few:
             return None
         return Signs([Sign(re.escape(term.encode()), ANY_CASE) for term in self._terms], only_ascii=self._has_forms)
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The matches of a whole text."""
         if plain is not None and not (self._has_forms and not plain.isascii()):
             found = self._literals.find(plain)
             if not found or (self._words and all(_is_part(plain, start, end) for _, start, end in found)):
@@ -135,7 +132,7 @@ class TermFilter:
         return self._scan(text, 0)
 
     def _scan(self, text: str, after: int) -> list[Match]:
-        """Those that begin after so many folded characters."""
+        """Return the matches that begin after this many folded characters."""
         folded = fold(text)
         try:
             data = folded.encode()
@@ -150,7 +147,7 @@ class TermFilter:
         return self._settled(text, folded, found, after)
 
     def _in_characters(self, data: bytes, found: Sequence[Hit]) -> list[Hit]:
-        """The same places, by characters and not by bytes."""
+        """Convert hits from byte to character offsets."""
         places = []
         byte = character = 0
         for index, _, end in found:
@@ -160,13 +157,12 @@ class TermFilter:
         return places
 
     def stream(self) -> "TermStream":
-        """A stream for one text."""
         return TermStream(self)
 
     def step(self, text: str, *, before: str, last: bool) -> _Step:
-        """What can be said of `text`; `before`: what it follows; `last`: nothing follows it.
+        """Scan `text`, which follows the context `before`; `last`: the text ends with it.
 
-        The matches are final, and so is that none begins before `open`. All but the last are remembered in `steps`.
+        The matches are final, and no other begins before `open`. Short pieces but the last are cached in `steps`.
         """
         if len(text) > _LONG:
             return self._long_step(text, before, last)
@@ -179,7 +175,7 @@ class TermFilter:
         return step
 
     def _long_step(self, text: str, before: str, last: bool) -> _Step:
-        """All but the end of a long text is looked at as a whole one."""
+        """Scan a long piece as a whole text, except for its end."""
         decided = len(text) - WINDOW
         shift = len(before)
         found = [(match.start - shift, match.end - shift) for match in self._scan(before + text, shift)]
@@ -190,13 +186,13 @@ class TermFilter:
         return _Step((*matches, *later), cut + rest.open, rest.held, rest.before)
 
     def _left_by(self, text: str, before: str) -> str:
-        """What stands before what follows the text: its last character that is not invisible says it."""
+        """The context that the text leaves for the next piece, from its last visible characters."""
         if not self._words:
             return _NOTHING
         end = ""
         for char in reversed(text):
             end = fold(char) + end
-            # More is of use where the last may be the rest of an escape.
+            # One more character is needed if the last may end an escape.
             if len(end) > 1 or (end and end not in _ESCAPED):
                 break
         else:
@@ -214,7 +210,7 @@ class TermFilter:
         origin = _Origin(before, text, folded)
         matches: list[tuple[int, int]] = []
         after = 0
-        # One look at the whole says that there is none, as a rule.
+        # One search of the whole shows that there is none, as a rule.
         some = bool(self._literals.find(folded.encode()))
         for at in self._places(before, folded):
             if at < after or not self._may_begin(origin, at):
@@ -229,21 +225,21 @@ class TermFilter:
         return _Step(tuple(matches), len(text), "", self._left_by(text, before))
 
     def _without_terms(self, text: str, folded: str, before: str, last: bool) -> _Step | None:
-        """The same of text of ASCII that has no term: where a word begins with which a term may, if it goes on.
+        """The step of ASCII text without a term, held from where one may begin; None if there may be a term.
 
-        None if there may be a term.
+        The fast path of `_made`.
         """
         around, shift = before + folded, len(before)
         if _ESCAPING not in around:
             words = _WORDS.findall(around)
             if self._first_words.isdisjoint(words):
-                # Only the last word, if it goes on, may be the first one of a term.
+                # Only the last word, if it goes on, may be the first word of a term.
                 at = len(around) - len(words[-1]) if words and around[-1] in _PLAIN else -1
                 if at < shift or last or not self._is_beginning(words[-1]):
                     return _Step((), len(text), "", _left_by_ascii(around))
                 return _Step((), at - shift, text[at - shift :], _left_by_ascii(around[:at]))
         of_heads = self._of_heads
-        # Of a text that is over nothing can go on.
+        # Nothing goes on after the end of the text.
         late = len(around) + 1 if last else len(around) - _HEAD
         for found in _WORD.finditer(around):
             at = found.start()
@@ -258,7 +254,7 @@ class TermFilter:
         return _Step((), len(text), "", _left_by_ascii(around))
 
     def _is_beginning(self, folded: str) -> bool:
-        """Whether a term begins with that."""
+        """Whether a term begins with this folded text."""
         if len(folded) < _HEAD:
             return folded in self._beginnings
         if folded[:_HEAD] not in self._of_heads:
@@ -267,7 +263,7 @@ class TermFilter:
         return index < len(self._terms) and self._terms[index].startswith(folded)
 
     def _places(self, before: str, folded: str) -> list[int]:
-        """Where the first characters of a term stand, and with words no plain letter or digit touches them."""
+        """The places of the first characters of terms; with `words` only those at a word's begin."""
         heads, singles = self._heads, self._singles
         places = [at for at in range(len(folded)) if folded[at : at + 2] in heads]
         if singles:
@@ -281,7 +277,7 @@ class TermFilter:
         return origin.is_whole(at) and not (self._words and origin.joins(at) and not origin.is_escape(at))
 
     def _may_go_on(self, origin: "_Origin", at: int) -> bool:
-        """Whether what follows the end of the text decides what begins at `at`."""
+        """Whether a term that begins at `at` may go on after the end of the text."""
         if len(origin.text) - origin.source(at) > WINDOW:
             return False
         return self._is_beginning(origin.folded[at:])
@@ -294,15 +290,15 @@ class TermFilter:
         first = origin.source(start)
         if not origin.is_whole(end) or origin.source_end(end) - first > WINDOW:
             return False
-        # What follows invisible characters beyond the window touches nothing.
+        # A character after invisible ones, beyond the window, does not touch the term.
         touched = end < len(origin.folded) and origin.source(end) - first <= WINDOW
         return not touched or not (origin.has_mark(end) or (self._words and origin.joins(end)))
 
     def _settled(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
-        """Of all places where a term stands, those that count."""
+        """Select the hits that are matches: at word boundaries, the longest first, without overlaps."""
         if self._words:
             found = [place for place in found if not _is_joined(folded, place[1]) or _is_escape(folded, place[1])]
-            # Beyond many invisible characters nothing touches a term. Of ASCII nothing else folds to another length.
+            # Many invisible characters separate a term from the next word. In ASCII only they change a fold's length.
             if found and (len(folded) == len(text) if text.isascii() else not has_unseen(text)):
                 found = [place for place in found if not _is_joined(folded, place[2])]
         if not found:
@@ -317,7 +313,7 @@ class TermFilter:
 
 
 class TermStream:
-    """The `Stream` of a TermFilter: the characters from `open` on are held, as they may begin a term."""
+    """The `Stream` of a TermFilter; it holds the characters from `open` on, as they may begin a term."""
 
     __slots__ = ("_before", "_filter", "_held", "_steps", "open")
 
@@ -329,7 +325,6 @@ class TermStream:
         self.open = 0
 
     def feed(self, text: str) -> Sequence[Match]:
-        """The next piece."""
         if not text:
             return ()
         text = self._held + text
@@ -342,7 +337,6 @@ class TermStream:
         return ()
 
     def finish(self) -> Sequence[Match]:
-        """The end of the text."""
         step = self._filter.step(self._held, before=self._before, last=True)
         self._held = ""
         return self._told(step)
@@ -354,7 +348,7 @@ class TermStream:
 
 
 class _Origin:
-    """Where folded characters are from, and what stands around them. Places are between folded characters."""
+    """A folded text with its source positions and context. Places are between folded characters."""
 
     __slots__ = ("_before", "_places", "folded", "text")
 
@@ -362,20 +356,20 @@ class _Origin:
         self._before = before
         self.text = text
         self.folded = folded
-        # Of ASCII, what is invisible folds to nothing, and all else to one character.
+        # In ASCII, invisible characters fold to nothing, and all others to one character.
         places = None if text.isascii() and len(folded) == len(text) else Places(text)
         self._places = None if places is None or places.are_same else places
 
     def source(self, at: int) -> int:
-        """The place in the text, after what is invisible."""
+        """The position in the text, after invisible characters."""
         return at if self._places is None else self._places.source(at)
 
     def source_end(self, at: int) -> int:
-        """The place in the text, before what is invisible."""
+        """The position in the text, before invisible characters."""
         return at if self._places is None or at == 0 else self._places.source(at - 1) + 1
 
     def is_whole(self, at: int) -> bool:
-        """Whether the place is not in the middle of what one character folds to."""
+        """Whether the place is not inside one character's fold."""
         places = self._places
         return places is None or at == 0 or places.source(at - 1) != places.source(at)
 
@@ -394,7 +388,7 @@ class _Origin:
         return at < len(self.folded) and _is_of_word(left) and _is_of_word(self.folded[at])
 
     def is_escape(self, at: int) -> bool:
-        """Whether an escape ends there."""
+        """Whether a JSON escape ends there."""
         return _is_escape(self._before + self.folded, at + len(self._before))
 
 
@@ -406,7 +400,7 @@ def _by_heads(terms: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _left_by_ascii(around: str) -> str:
-    """What stands before what follows text of ASCII in lower case."""
+    """The context that lower-case ASCII text leaves for the next piece."""
     last = around[-1:]
     if last == _ESCAPING:
         return _ESCAPING
@@ -415,17 +409,17 @@ def _left_by_ascii(around: str) -> str:
 
 
 def _is_joined(folded: str, at: int) -> bool:
-    """Whether plain letters or digits stand on both sides: one side of most terms that a text seems to have is so."""
+    """Whether ASCII letters or digits stand on both sides: this rejects most false hits quickly."""
     return 0 < at < len(folded) and folded[at - 1] in _PLAIN and folded[at] in _PLAIN
 
 
 def _is_escape(folded: str, at: int) -> bool:
-    """Whether an escape of JSON ends there: what is before it is no part of the word after it."""
+    """Whether a JSON escape ends there: it is not part of the word after it."""
     return at > 1 and folded[at - 2] == _ESCAPING and folded[at - 1] in _ESCAPED
 
 
 def _is_part(plain: bytes, start: int, end: int) -> bool:
-    """Whether such letters or digits of a plain text join what stands there to what is before or after it."""
+    """Whether an ASCII letter or digit of a plain text touches the hit on either side."""
     letters = _PLAIN_BYTES
     if end < len(plain) and plain[end] in letters and plain[end - 1] in letters:
         return True
@@ -435,7 +429,7 @@ def _is_part(plain: bytes, start: int, end: int) -> bool:
 
 
 def _has_forms(term: str) -> bool:
-    """Whether other characters of plain texts than its own, beside capitals of ASCII, may fold to a term."""
+    """Whether a term has other spellings in plain text than its own and those with ASCII capitals."""
     return not _PUNCTUATION.isdisjoint(term) or (
         not term.isascii() and (term.upper() != term.translate(_CAPITALS) or normalize("NFC", term) != term)
     )

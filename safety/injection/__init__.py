@@ -1,1 +1,1 @@
-"""Attempts to override a model's instructions: prompt injection and jailbreaks, found by what they say."""
+"""Detection of prompt injection and jailbreaks: rules over folded text, and learned phrases for prompts."""

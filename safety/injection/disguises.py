@@ -1,4 +1,4 @@
-"""Words of attacks in disguise, as expressions over folded text: in digits, spelled out, split, in a code, ..."""
+"""Expressions over folded text for obfuscated attack words: in digits, spelled out, split, encoded, ..."""
 
 import base64
 import codecs
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
-#: How much it says of a text that one of these words stands there in disguise.
+#: Obfuscated words by the weight of finding one in a text.
 _WORDS: Final = {
     0.5: ("ignore", "disregard", "override", "bypass", "jailbreak"),
     0.3: ("instructions", "previous", "reveal", "forget", "uncensored", "unrestricted"),
@@ -17,13 +17,13 @@ _DIGITS: Final = {"a": "4@", "e": "3", "i": "1!|", "o": "0", "s": "5$", "t": "7"
 _ACCENTS: Final = {
     "a": "àáâãäåÀÁÂÃÄÅ", "e": "èéêëÈÉÊË", "i": "ìíîïÌÍÎÏ", "o": "òóôõöÒÓÔÕÖ", "u": "ùúûüÙÚÛÜ", "y": "ýÿÝ",
 }  # fmt: skip
-#: So many letters of a code are enough.
+#: The number of hexadecimal letters that identify a word.
 _PART: Final = 5
 _LEAST_BASE64: Final = 6
 
 
 def disguises() -> Iterator[tuple[str, float, str]]:
-    """For each technique and weight, the expression of RE2 that all words of that weight match in that disguise."""
+    """Yield (technique, weight, RE2 expression) for all words of each weight in each technique."""
     for weight, words in _WORDS.items():
         for technique, (forms, share) in _TECHNIQUES.items():
             yield technique, weight * share, "|".join(form for word in words for form in forms(word))
@@ -34,12 +34,12 @@ def _in_digits(word: str) -> Iterator[str]:
 
 
 def _with_accents(word: str) -> Iterator[str]:
-    """With two accents or more: with one they are words of other languages."""
+    """Add two accents or more: with one accent they are words of other languages."""
     return _swapped(word, _ACCENTS, 2)
 
 
 def _swapped(word: str, others: Mapping[str, str], least: int) -> Iterator[str]:
-    """With something else in place of at least so many letters."""
+    """Replace at least `least` letters by characters in `others`."""
     for chosen in combinations([place for place, letter in enumerate(word) if letter in others], least):
         yield "".join(
             f"(?:{'|'.join(map(re.escape, others.get(letter, '') + letter * (place not in chosen)))})"
@@ -57,7 +57,7 @@ def _split(word: str) -> Iterator[str]:
 
 
 def _base64(word: str) -> Iterator[str]:
-    """The characters that it has in base64 wherever it stands; case has been folded."""
+    """The word's base64 characters at each alignment, in lower case as text is folded."""
     found = set()
     for cased in (word, word.capitalize(), word.upper()):
         for before in range(3):
@@ -67,7 +67,7 @@ def _base64(word: str) -> Iterator[str]:
 
 
 def _hexadecimal(word: str) -> Iterator[str]:
-    """Each letter's code, capital or small."""
+    """The hexadecimal code of each letter in either case."""
     codes = [divmod(ord(letter), 16) for letter in word[:_PART]]
     yield r"[ ,:%x\\0-]{0,4}".join(f"[{high}{high - 2}]{low:x}" for high, low in codes)
 

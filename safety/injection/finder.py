@@ -1,4 +1,4 @@
-"""Finds where rules match in a text that comes in pieces."""
+"""Find rule matches in a streamed text."""
 
 import re
 from bisect import bisect_left
@@ -9,33 +9,33 @@ from safety.injection.fold import BLANK, fold
 from safety.injection.injection_rules import REACH, rules
 from safety.injection.tally import Feature
 
-#: A larger piece is searched in parts.
+#: A larger piece is searched in parts of this many characters.
 _PART: Final = 4096
-#: Bytes of folded text that are no fewer than any word's that a match begins with.
+#: An upper bound on the bytes of an anchor in folded text.
 _LONGEST: Final = 4 * REACH
 _IS_BLANK: Final = re.compile(BLANK).match
 
 
 class Finder:
-    """The rules that match in one text.
+    """A search for all rules in one text.
 
-    Whether one begins at a character depends on `REACH` characters from there on, on as many folded ones before, and
-    on nothing else; so what is found does not depend on where the text is cut.
+    Whether a match begins at a character depends only on the `REACH` characters from there on and on as many folded
+    ones before; so the matches do not depend on where the text is cut.
     """
 
     def __init__(self) -> None:
-        #: From this character of the text on nothing is decided.
+        #: The first undecided character of the text.
         self.open = 0
-        #: What is undecided, as it came, and the end of what stands before it, folded.
+        #: The undecided text, not folded, and the folded end of the text before it.
         self._held = ""
         self._behind = ""
-        #: Whether a word stands at `open` with which a match may begin, once `REACH` characters are known.
+        #: Whether an anchor stands at `open`, whose match needs `REACH` characters to be known.
         self.waits = False
-        #: Whether any such word was found.
+        #: Whether any anchor was found.
         self.anchored = False
 
     def feed(self, text: str, *, last: bool = False) -> Iterator[Feature]:
-        """The features that are certain with the next piece, in order of their begin; `last`: the text ends with it."""
+        """Yield the features that the next piece makes certain, in order of start; `last`: the text ends with it."""
         for begin in range(0, max(1, len(text)), _PART):
             end = begin + _PART
             yield from self._look(text[begin:end], last=last and end >= len(text))
@@ -60,33 +60,33 @@ class Finder:
 
 
 class _Part:
-    """A part of a text that is searched at once: `raw` as it came, `seen` folded with what stands before it."""
+    """A part of a text that is searched at once: `raw` is not folded, `seen` is folded, with the text before it."""
 
     def __init__(self, behind: str, raw: str, *, last: bool) -> None:
         folded, self._starts = fold(raw)
         self.raw = raw
         self.seen = behind + folded
         self._behind = len(behind)
-        # A line's end stands for the text's end.
+        # A line feed stands for the text's end.
         self._padded = self.seen + "\n" * last
         self._data = self._padded.encode()
         self._first = len(behind.encode())
 
     def origin(self, index: int) -> int:
-        """Where the character of `seen` stands in `raw`."""
+        """Map a character of `seen` to its position in `raw`."""
         place = index - self._behind
         if self._starts is None:
             return place
         return self._starts[place] if place < len(self._starts) else len(self.raw)
 
     def _limit(self, index: int) -> int:
-        """The end, in `seen`, of the `REACH` characters of the text that begin there."""
+        """The end, in `seen`, of the `REACH` characters of the text that begin at `index`."""
         if self._starts is None:
             return index + REACH
         return self._behind + bisect_left(self._starts, self.origin(index) + REACH)
 
     def anchors(self) -> Iterator[tuple[int, str]]:
-        """Where in `seen` a match may begin, in order, and with which word."""
+        """Yield the anchors in `seen`, in order, as (index, word)."""
         data, anchors, words = self._data, rules().anchors, rules().words
         index, byte = self._behind, self._first
         at = byte
@@ -95,7 +95,7 @@ class _Part:
             index += len(data[byte:start].decode())
             byte, at = start, start + 1
             if self._starts is not None:
-                # Nothing beyond the characters that count may have a say.
+                # Characters beyond REACH must not influence the match.
                 end = start + len(self._padded[index : self._limit(index)].encode())
                 found = anchors.match(data, start, min(end, len(data)))
                 if found is None:
@@ -106,7 +106,7 @@ class _Part:
                 yield index, anchor
 
     def beginning(self, until: int) -> int:
-        """Where in `seen` its end begins that may be the beginning of such a word, if that is before `until`."""
+        """The index in `seen`, at most `until`, from which its end may be the beginning of an anchor."""
         data, begin = self._data, rules().begin
         at = max(self._first, len(data) - _LONGEST)
         while True:
@@ -117,7 +117,7 @@ class _Part:
             at = start + 1
 
     def features(self, index: int, anchor: str, base: int) -> list[Feature]:
-        """What begins at a place of `seen` with that word, of each family the strongest; `base`: where `raw` begins."""
+        """The features that begin with an anchor of `seen`, the strongest per family; `base` is the offset of `raw`."""
         known = rules()
         window = self._padded[index : self._limit(index)]
         before = self.seen[max(0, index - REACH) : index]

@@ -1,8 +1,8 @@
-"""One spelling for the many that look the same: case, compatibility forms, look-alikes, invisible characters.
+"""Fold look-alike spellings to one: case, compatibility forms, homoglyphs, invisible characters.
 
-Every character is folded by itself to one character or none, whatever stands around it, so a text that comes in pieces
-folds as the whole does. Beyond ASCII, what no word is made of folds to one sign, and letters of plain texts
-(`safety.plain_text`) fold to their small ones.
+Each character folds independently to one character or none, so the folds of a text's pieces join to the fold of the
+whole. Non-ASCII characters outside words fold to one sign, and letters of plain texts (`safety.plain_text`) to lower
+case.
 """
 
 import unicodedata
@@ -11,42 +11,42 @@ from typing import Final, NamedTuple
 
 from safety.plain_text import plain_bytes
 
-#: In folded text, what words are made of and what they are not.
+#: Classes of word characters and of all others in folded text.
 LETTER: Final = r"[^\x00-/:-`{-\x7f]"
 BLANK: Final = r"[\x00-/:-`{-\x7f]"
-#: Latin letters, each with small letters that pass for it.
+#: Latin letters, each with the lower-case letters that look like it.
 _PASSING: Final = {
     "a": "аαάɑᴀ", "b": "вβьʙ", "c": "сϲᴄ", "d": "ԁδᴅ", "e": "еёєεέᴇ", "f": "ꜰ", "g": "ցɢɡ", "h": "һнհʜ", "i": "іїιίɪ",
     "j": "јϳᴊ", "k": "кκᴋ", "l": "ӏʟ", "m": "мμᴍ", "n": "пиηոɴ", "o": "оοόσօᴏ", "p": "рρᴘ", "q": "ԛ", "r": "гʀ",
     "s": "ѕꜱ", "t": "тτᴛ", "u": "υύսᴜц", "v": "νѵᴠ", "w": "ԝшωώᴡ", "x": "хχ", "y": "уγүʏ", "z": "ᴢ",
 }  # fmt: skip
 _LOOKALIKES: Final = {letter: latin for latin, letters in _PASSING.items() for letter in letters}
-#: Characters that show nothing, as ranges.
+#: Invisible characters, as ranges.
 _INVISIBLE: Final = (
     *((0x00, 0x08), (0x0E, 0x1F), (0x7F, 0x84), (0x86, 0x9F), (0xAD, 0xAD), (0x300, 0x36F), (0x483, 0x489)),
     *((0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF)),
     *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x20D0, 0x20FF), (0x3164, 0x3164), (0xFE00, 0xFE0F)),
     *((0xFE20, 0xFE2F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF9, 0xFFFB), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-#: Tag characters are invisible and say ASCII.
+#: Tag characters: invisible copies of ASCII.
 _TAGS: Final = range(0xE0020, 0xE007F)
-#: Letters in circles and squares without a compatibility form: the alphabet begins here.
+#: Alphabets in circles and squares without a compatibility form.
 _ALPHABETS: Final = [range(first, first + 26) for first in (0x1F150, 0x1F170, 0x1F1E6)]
-#: What stands for signs beyond ASCII.
+#: The fold of non-ASCII signs.
 _SIGN: Final = "\x1f"
-#: Categories of characters that words are made of: letters, marks and figures.
+#: Unicode categories of word characters: letters, marks and numbers.
 _WORDS: Final = "LMN"
 
 
 class Folded(NamedTuple):
-    """A text in one spelling; `starts[i]` is where its character `i` stands in the text, None: at `i`."""
+    """A folded text; `starts[i]` is the position of its character `i` in the source text; None if all are equal."""
 
     text: str
     starts: Sequence[int] | None
 
 
 class _Folds(dict[int, str]):
-    """What each character folds to; filled as characters are seen, so bounded by Unicode."""
+    """A cache of the fold of each character; filled on first use, so bounded by Unicode."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_one(code)
@@ -57,7 +57,7 @@ _FOLDS: Final = _Folds()
 
 
 def fold(text: str) -> Folded:
-    """The text in one spelling."""
+    """Fold a text."""
     folded = text.translate(_FOLDS)
     if len(folded) == len(text):
         return Folded(folded, None)

@@ -1,4 +1,4 @@
-"""The filter of prompt injection and jailbreaks in answers, and what it shares with the one of prompts."""
+"""The filter of prompt injection and jailbreaks in answers; the base class of the filter of prompts."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,61 +12,59 @@ from safety.prefilter import Signs
 
 
 class Scored(NamedTuple):
-    """What speaks for an attempt in a text: its highest score, and every feature with its weight."""
+    """The evidence for an attempt in a text: its highest score, and every feature with its weight."""
 
     score: float
     matches: list[Match]
 
 
 class InjectionFilter:
-    """Rules (rules.toml) over folded text, whose weights add up from left to right.
+    """A `StreamFilter` of rules (rules.toml) over folded text, whose weights add up from left to right.
 
-    A feature is a match where the score with it reaches the threshold; the match's label is the rule's family, its
-    score the text's score there. Where the score is full, the match goes on to the end of the text: nothing after such
-    words can be trusted.
+    A feature is a match if the score with it reaches the threshold; the match's label is the rule's family, its score
+    the text's score there. At a full score the match extends to the end of the text: nothing after such words can be
+    trusted.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
         self.threshold = threshold
-        # They are compiled at the start, and not in the first request.
+        # Compiles the rules at start-up, not in the first request.
         rules()
 
     @property
     def signs(self) -> Signs:
-        """What a rule begins with."""
+        """The anchors of the rules."""
         return Signs(rules().signs)
 
     @property
     def window(self) -> int:
-        """The most characters that a stream holds back."""
         return REACH
 
     @property
     def batch(self) -> int:
-        """A look costs much the same for a character and for so many."""
+        """A search costs about the same for one character as for this many."""
         return BATCH
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The features of the text with which its score is at the threshold or above; `plain` is of no use."""
+        """Return the features at which the text's score is at the threshold or above; `plain` is not used."""
         del plain
         return Tally(self.threshold).matches(features(text), len(text))
 
     def stream(self) -> InjectionStream:
-        """A stream for one text."""
         return InjectionStream(self.threshold)
 
     def score(self, text: str) -> Scored:
-        """What speaks for an attempt in the text, whether it reaches the threshold or not."""
+        """Return the evidence for an attempt in the text, whether it reaches the threshold or not."""
         return scored(features(text))
 
 
 def features(text: str) -> Iterable[Feature]:
-    """The features of a whole text."""
+    """Find the features of a whole text."""
     return Finder().feed(text, last=True)
 
 
 def scored(found: Iterable[Feature]) -> Scored:
-    """The features of a text, added up."""
+    """Add up the features of a text."""
     tally = Tally(1.0)
     said = []
     for feature in found:

@@ -1,4 +1,4 @@
-"""The rules: the table `rules.toml`, and words in disguise."""
+"""Load and compile the injection rules: the table `rules.toml`, and obfuscated words."""
 
 import re
 import tomllib
@@ -16,10 +16,10 @@ from safety.injection.fold import BLANK, LETTER, fold
 from safety.patterns import ANY_CASE, Sign
 from safety.plain_text import plain_bytes
 
-#: So many characters from the one where a match begins decide whether it is there, and so many before it.
+#: A match depends on this many characters from its begin on, and on as many before it.
 REACH: Final = 64
 EVASION: Final = "evasion"
-#: What the tokens of a pattern stand for.
+#: The tokens of a pattern, and their expressions.
 _TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|~(\d) |[ *#]|[^\x00-\x7f]|.", re.DOTALL)
 _NAME: Final = re.compile(r"\{([A-Z_]+)\}")
 _STANDS_FOR: Final = {" ": f"(?:{BLANK}{{1,4}})", "*": f"{LETTER}{{0,12}}", "#": BLANK}
@@ -29,7 +29,7 @@ _MEMORY: Final = 64 << 20
 
 
 class Rule(NamedTuple):
-    """A rule. `here` must match from a match's begin on, `before` be found in what stands before, up to its end."""
+    """A rule: `here` must match at the anchor; `before` must match at the end of the text before the anchor."""
 
     name: str
     family: str
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 
 
 class Excuse(NamedTuple):
-    """What is found before an order takes all but a share of its weight."""
+    """A pattern that, before a match, reduces the match's weight to a share."""
 
     share: float
     pattern: re.Pattern[str]
@@ -50,10 +50,10 @@ class Excuse(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """All rules.
+    """All rules, compiled.
 
-    `anchors` matches where one may begin, in folded text as UTF-8; `begin` matches all that an anchor can begin with,
-    at its end. `of_anchor` has the rules of each anchor, and `words` are those that must be whole words.
+    `anchors` matches the begin of a rule in folded UTF-8; `begin` matches every prefix of an anchor at the text's end.
+    `of_anchor` has the rules of each anchor; `words` are the anchors that must be whole words.
     """
 
     anchors: Any
@@ -67,7 +67,7 @@ class Rules(NamedTuple):
 
 @cache
 def rules() -> Rules:
-    """The rules that ship, compiled once."""
+    """Load and compile the shipped rules, once."""
     table = tomllib.loads(files("safety.injection").joinpath("rules.toml").read_text(encoding="utf-8"))
     words = {name: source.replace("\n", "") for name, source in table["words"].items()}
     of_anchor: dict[str, tuple[Rule, ...]] = {}
@@ -121,26 +121,26 @@ def _in_text(token: re.Match[str]) -> str:
 
 
 def _letters(letter: str) -> tuple[str, ...]:
-    """A letter as it is folded, and without its accent if that is a letter of ASCII."""
+    """The folds of a letter: itself, and without its accent if that is an ASCII letter."""
     folded, bare = fold(letter).text, unicodedata.normalize("NFD", letter)[0]
     return (folded, bare) if bare.isascii() and bare != folded else (folded,)
 
 
 def _spellings(anchors: str | list[str]) -> Iterator[str]:
-    """The anchors of a rule as folded text has them, with their accents and without."""
+    """Yield the anchors of a rule in folded form, with accents and without."""
     for anchor in anchors.split("|") if isinstance(anchors, str) else anchors:
         letters = [_letters(each) for each in anchor]
         yield from dict.fromkeys("".join(each[which] for each in letters) for which in (0, -1))
 
 
 def _sign(anchor: str, *, ends: bool) -> str:
-    """The expression of what stands for an anchor in a plain text, in any case of ASCII's letters."""
+    """The expression of an anchor in plain text, with ASCII letters in any case."""
     letters = (f"(?:{each}|{each.upper()})" if not each.isascii() else re.escape(each) for each in anchor)
     return _NO_WORD * bool(_edge(anchor)) + "".join(letters) + _NO_WORD * ends
 
 
 def _edge(anchor: str) -> str:
-    """Words of ASCII begin where no other one does."""
+    """The word boundary before an anchor that begins with an ASCII letter or digit."""
     return r"\b" if anchor[0].isascii() and anchor[0].isalnum() else ""
 
 

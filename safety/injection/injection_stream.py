@@ -1,4 +1,4 @@
-"""Finds attempts in a text that comes in pieces."""
+"""Find injection attempts in a streamed text."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,12 +8,12 @@ from safety.injection.injection_rules import REACH
 from safety.injection.tally import Tally
 from safety.match import Match
 
-#: So many characters are gathered for a look.
+#: The number of characters gathered for each search.
 BATCH: Final = 24
 
 
 class InjectionStream:
-    """One text. What may be the beginning of a match is held back, and what is gathered: `REACH` characters at most."""
+    """The `Stream` of an InjectionFilter. It holds back gathered text and possible match begins, at most `REACH`."""
 
     def __init__(self, threshold: float) -> None:
         self._tally = Tally(threshold)
@@ -24,17 +24,14 @@ class InjectionStream:
 
     @property
     def open(self) -> int:
-        """From this character on nothing is decided."""
         return self._finder.open
 
     def feed(self, text: str) -> Sequence[Match]:
-        """The next piece; gives the matches that are certain now."""
         self._pieces.append(text)
         self._length += len(text)
         return () if self._length < self._due else self._look(last=False)
 
     def finish(self) -> Sequence[Match]:
-        """The text has ended; gives the rest of the matches."""
         return self._look(last=True)
 
     def _look(self, *, last: bool) -> Sequence[Match]:
@@ -49,7 +46,7 @@ class InjectionStream:
                     self._due = min(self._due, self._length + BATCH)
                 return matches
         else:
-            # What follows a full score is part of its match.
+            # All text after a full score is part of its match.
             matches = [full._replace(start=begin, end=self._length)] if self._length > begin else []
         self._finder.open, self._due = self._length, 0
         return matches

@@ -1,7 +1,7 @@
-"""How a prompt is worded: phrases that speak for an attempt or against one, with weights that were learned.
+"""Score the wording of a prompt: phrases with learned weights for or against an injection attempt.
 
-A logistic regression over the words, pairs and triples of words of a text (of scripts without spaces: over runs of 2 to
-8 characters), each counted once. It is fitted to texts written for this project (safety/injection/training).
+A logistic regression over the words, pairs and triples of words of a text (in scripts without spaces: over runs of 2 to
+8 characters), each counted once. It is fitted to texts written for this project (tools/injection).
 """
 
 import math
@@ -14,21 +14,21 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from safety.folding import fold
 
-#: Phrases count together that are this near, in characters.
+#: The length of a stretch, in characters, whose phrases are added up.
 REACH: Final = 280
-#: With up to so many different phrases in a stretch each counts alike.
+#: Up to this many different phrases in a stretch count without damping.
 _FEW: Final = 12
 _SCALE: Final = 3.0
-#: With more stretches than this, those are looked for that are worth weighing.
+#: A text with more stretches than this is first reduced to those worth weighing.
 _LONG: Final = 16
-#: Follows the weight of a telling phrase.
+#: The mark after the weight of a telling phrase.
 TELLING: Final = "!"
-#: Marks beyond ASCII that stand between words, and those that hang on one.
+#: Non-ASCII punctuation between words, and punctuation attached to a word.
 _BETWEEN: Final = "‹›—–…、。，！？：；「」『』（）【】《》・।؟،؛·•"
 _HANGING: Final = "’‘ʼ´“”„«»"
 _MARKS: Final = _BETWEEN + _HANGING
 _LONGEST_WORD: Final = 32
-#: Those of ASCII that hang on a word, which a blank follows as a rule.
+#: ASCII punctuation attached to a word, which a space follows as a rule.
 _DROPPED: Final = b"'\".,;:!?)]}"
 _TABLE: Final = bytes(
     ord("0") if 48 <= code < 58 else code + 32 if 65 <= code < 91 else code if 97 <= code < 123 or code >= 128 else 32
@@ -37,7 +37,7 @@ _TABLE: Final = bytes(
 
 
 class Worded(NamedTuple):
-    """How much the wording speaks for an attempt, in log-odds, and the characters where it does most."""
+    """The log-odds of an attempt by the wording, and the characters of the worst stretch."""
 
     odds: float
     start: int
@@ -45,9 +45,9 @@ class Worded(NamedTuple):
 
 
 class Phrases:
-    """The learned phrases, and what a full score of features adds to their log-odds.
+    """The learned phrases; `features` is what a full score of features adds to their log-odds.
 
-    `telling` are those with which it is worth while to look at a text; spaces around one stand for the ends of words.
+    `telling` phrases are strong enough that a text with one is weighed; spaces around one mark word boundaries.
     """
 
     def __init__(self, weights: dict[bytes, float], bias: float, features: float, telling: Sequence[str]) -> None:
@@ -56,13 +56,13 @@ class Phrases:
         self._bias = bias
         self._weights = list(weights.values())
         self._for = [max(0.0, weight) for weight in self._weights]
-        # Any text has some of them, and Hyperscan would have to take the interpreter's lock for each.
+        # Any text has some of them, and Hyperscan's callback would take the interpreter's lock for each.
         self._automaton = BytesAhoCorasick(list(weights), implementation=Implementation.ContiguousNFA)
 
     def weigh(self, text: str, least: float = -math.inf) -> Worded | None:
-        """The worst stretch of `REACH` characters of a whole text; None if that is not as bad as `least`.
+        """Return the worst stretch of `REACH` characters of a whole text; None if its odds are below `least`.
 
-        Without any phrase there is no such stretch, and it is empty. Linear in the text.
+        The stretch of a text without phrases is empty. Linear in the text.
         """
         data = normalised(text)
         found = self._automaton.find_matches_as_indexes(data, overlapping=True)
@@ -70,7 +70,7 @@ class Phrases:
         if not found:
             return Worded(offset, 0, 0) if offset >= least else None
         reach = REACH * max(1, len(data) // max(1, len(text)))
-        # Were all that speak for an attempt in one stretch, and nothing against one, it would come to this at most.
+        # An upper bound: all phrases with positive weight in one stretch, and none with a negative one.
         if len(data) > _LONG * reach:
             found = self._bad(found, reach, (least - offset) / share(0))
         elif sum([of[index] for index in {match[0] for match in found}]) * share(0) + offset < least:
@@ -82,7 +82,7 @@ class Phrases:
         return Worded(odds, *_place(text, data, start, end)) if odds >= least else None
 
     def _bad(self, found: list[tuple[int, int, int]], reach: int, least: float) -> list[tuple[int, int, int]]:
-        """Those in stretches of this length in which what speaks for an attempt comes to so much."""
+        """Select the hits in stretches of this length whose positive weights add up to `least` or more."""
         of = self._for
         sums = [0.0] * (found[-1][2] // reach + 2)
         for index, place, _ in found:
@@ -91,7 +91,7 @@ class Phrases:
         return found if all(bad) else [each for each in found if bad[each[1] // reach]]
 
     def _worst(self, found: list[tuple[int, int, int]], reach: int) -> tuple[float, int, int]:
-        """Of the stretches of this length, the highest sum of weights, each counted once, and where it is."""
+        """Return (sum, start, end) of the stretch of this length with the most weight, each phrase counted once."""
         weights = self._weights
         there: dict[int, int] = {}
         total, best = 0.0, -math.inf
@@ -122,17 +122,17 @@ class Phrases:
 
 
 def share(phrases: int) -> float:
-    """How much of each phrase's weight counts in a stretch with so many: what is long has some of everything."""
+    """The factor on each weight in a stretch with this many phrases; it damps long stretches."""
     return _SCALE / math.sqrt(max(phrases, _FEW))
 
 
 def penalty(length: int) -> float:
-    """What is taken from the score of a text: the worst of many stretches is worse than that of few."""
+    """The log-odds subtracted for a text's length: the worst of many stretches is worse than that of few."""
     return math.log(max(1.0, 2 * length / REACH - 1))
 
 
 def normalised(text: str) -> bytes:
-    """Words in lower case between single spaces, in UTF-8; each digit is a 0."""
+    """Normalise a text to lower-case words between single spaces, in UTF-8; each digit becomes 0."""
     if text.isascii():
         data = text.encode()
     else:
@@ -146,7 +146,7 @@ def normalised(text: str) -> bytes:
 
 
 def _place(text: str, data: bytes, start: int, end: int) -> tuple[int, int]:
-    """About where in the text a stretch of its normal form is; what is told is never empty."""
+    """Map a stretch of the normal form to approximate positions in the text; the result is never empty."""
     scale = len(text) / max(1, len(data))
     begin = min(int(start * scale), max(0, len(text) - 1))
     begin = text.rfind(" ", max(0, begin - _LONGEST_WORD), begin) + 1 or begin
@@ -157,7 +157,7 @@ def _place(text: str, data: bytes, start: int, end: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def phrases() -> Phrases:
-    """The ones that ship."""
+    """Load the shipped phrases, once."""
     lines = files("safety.injection").joinpath("phrases.txt").read_text(encoding="utf-8").splitlines()
     head = dict(part.split("=") for part in lines[0].split())
     weights, telling = {}, []

@@ -1,4 +1,4 @@
-"""The injection filter of prompts, which are there as a whole: what they say, and how they are worded."""
+"""The injection filter of prompts, which are whole texts: rules and wording together."""
 
 import math
 import re
@@ -18,7 +18,7 @@ from safety.patterns import ANY_CASE, Patterns, Sign
 from safety.plain_text import plain_bytes
 from safety.prefilter import Signs
 
-#: From this score on features need nothing else: harmless words around an order do not take it back.
+#: From this score on features alone decide: harmless words around an order do not take it back.
 CERTAIN: Final = 0.75
 _ROUNDING: Final = 1e-9
 _MOST_ODDS: Final = 30.0
@@ -28,11 +28,11 @@ _has_other_letters: Final = Patterns([OTHER_LETTERS.expression]).any_in
 
 
 class PromptInjectionFilter(InjectionFilter):
-    """Sees more than its streams do: features and wording speak for an attempt, or against one, together.
+    """An InjectionFilter whose `scan` combines features and wording; its streams use features alone.
 
-    Their log-odds add up; only where the features are `CERTAIN` their score counts by itself. The wording is weighed of
-    texts with a word that a rule begins with or a telling phrase, and of texts in other languages than English.
-    Where both together reach the threshold, the matches are every feature and the words that are worst.
+    Their log-odds add up; features with a `CERTAIN` score count by themselves. The wording is weighed only in texts
+    with a rule's anchor or a telling phrase, and in texts in languages other than English. If both together reach the
+    threshold, the matches are all features and the worst stretch of words.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -42,11 +42,11 @@ class PromptInjectionFilter(InjectionFilter):
 
     @property
     def signs(self) -> Signs:
-        """What a rule begins with, telling phrases, and other languages' letters."""
+        """The anchors of the rules, telling phrases, and letters of other languages."""
         return Signs([*rules().signs, *_telling_signs()], weighs_languages=True)
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The matches of a whole prompt; `plain` is `plain_bytes` of the text, if that is known."""
+        """Return the matches of a whole prompt; `plain` is the text's `plain_bytes`, if known."""
         found: list[Feature] = []
         finder, tally = Finder(), Tally(max(self.threshold, CERTAIN))
         certain = tally.matches(_kept(finder.feed(text, last=True), found), len(text))
@@ -63,14 +63,14 @@ class PromptInjectionFilter(InjectionFilter):
         return _apart([match._replace(score=both.score) for match in both.matches])
 
     def score(self, text: str) -> Scored:
-        """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
+        """Return the evidence for an attempt in a prompt, whether it reaches the threshold or not."""
         finder = Finder()
         found = list(finder.feed(text, last=True))
         worded = self._phrases.weigh(text) if finder.anchored or is_worth_weighing(text) else None
         return _NOTHING if worded is None else self._together(scored(found), worded)
 
     def _together(self, features: Scored, worded: Worded) -> Scored:
-        """What both say of a text."""
+        """Combine features and wording."""
         if not features.matches and not worded.end:
             return _NOTHING
         score = _probability(self._phrases.features * features.score + worded.odds)
@@ -83,7 +83,7 @@ class PromptInjectionFilter(InjectionFilter):
 
 
 def is_worth_weighing(text: str, plain: bytes | None = None) -> bool:
-    """Whether a text in which no rule begins has a telling phrase, or is in another language than English."""
+    """Whether a text without anchors has a telling phrase, or is in a language other than English."""
     if plain is None:
         plain = plain_bytes(text)
     if _telling().any_in(b" %b " % (fold(text).text.encode() if plain is None else plain)):
@@ -112,14 +112,14 @@ def _probability(odds: float) -> float:
 
 
 def _kept(found: Iterable[Feature], kept: list[Feature]) -> Iterator[Feature]:
-    """The same features; those that somebody has taken are kept."""
+    """Yield the features; append each that is consumed to `kept`."""
     for feature in found:
         kept.append(feature)
         yield feature
 
 
 def _apart(matches: list[Match]) -> list[Match]:
-    """In order; what overlaps an earlier one is left out."""
+    """Drop matches that overlap an earlier one."""
     kept: list[Match] = []
     for match in matches:
         if not kept or match.start >= kept[-1].end:

@@ -1,16 +1,16 @@
-"""The score of a text: what rules that match near each other add up to."""
+"""Score a text: add up the weights of rules that match near each other."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from safety.match import Match
 
-#: So many characters on a rule still counts: long texts do not become suspicious by their length.
+#: The distance, in characters, over which a rule still counts: long texts do not become suspicious by their length.
 _MEMORY: Final = 1200
 
 
 class Feature(NamedTuple):
-    """A rule that matches at characters `start` to `end` of a text. What has the same `rule` counts once."""
+    """A match of a rule at characters `start` to `end` of a text. Features of the same `rule` count once."""
 
     start: int
     end: int
@@ -24,7 +24,7 @@ class Tally:
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
-        #: Of each rule, where it matched last and with which weight.
+        #: The place and weight of each rule's last match.
         self._last: dict[str, tuple[int, float]] = {}
         self._told = 0
         #: The highest score so far.
@@ -33,7 +33,7 @@ class Tally:
         self.full: Match | None = None
 
     def add(self, feature: Feature) -> float:
-        """The score with this feature, which begins no sooner than those before."""
+        """Add a feature, which must not begin before earlier ones; return the score."""
         start = feature.start
         self._last[feature.rule] = start, feature.weight
         score = min(1.0, sum(weight for place, weight in self._last.values() if start - place <= _MEMORY))
@@ -41,9 +41,9 @@ class Tally:
         return score
 
     def matches(self, features: Iterable[Feature], end: int) -> list[Match]:
-        """Those with which the score is at the threshold or above; if it is full, the last one goes up to `end`.
+        """Return features at which the score is at the threshold or above; at a full score the last extends to `end`.
 
-        What begins inside another match adds to the score, and goes on from that one's end.
+        A feature that begins inside another match adds to the score; its match starts at the other one's end.
         """
         matches = []
         for feature in features:

@@ -1,1 +1,1 @@
-"""Personal data and secrets, found by their forms, checksums and the words before them."""
+"""Detection of personal data and secrets by form, checksum and the words before them."""

@@ -1,6 +1,6 @@
-"""Checksums and rules that a candidate must pass, by the names that the tables of patterns use.
+"""Checksums and validity rules for candidates, by the names that the pattern tables use.
 
-All take the candidate without separators, in upper case where it has letters.
+All take the candidate without separators, letters in upper case.
 """
 
 import base64
@@ -27,7 +27,7 @@ def _date(day: str, month: str) -> bool:
 
 
 def _less(number: str, offset: int) -> str:
-    """Days and months to which sex or century adds something."""
+    """Remove the offset that encodes sex or century in a day or month."""
     return f"{int(number) - offset:02}" if int(number) > offset else number
 
 
@@ -35,13 +35,13 @@ _DOUBLED: Final = str.maketrans("0123456789", "0246813579")
 
 
 def luhn(digits: str) -> bool:
-    """ISO/IEC 7812-1."""
+    """Check Luhn's checksum (ISO/IEC 7812-1)."""
     return (sum(map(int, digits[-1::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10 == 0 and _varied(
         digits
     )
 
 
-#: Of card issuers, the first digits and the lengths of their numbers.
+#: Card issuers: the first digits and the lengths of their numbers.
 _ISSUERS: Final = (
     (re.compile(r"4"), (13, 16, 19)),  # Visa
     (
@@ -58,12 +58,12 @@ _ISSUERS: Final = (
 
 
 def credit_card(digits: str) -> bool:
-    """A known issuer's first digits and length, and Luhn's check digit."""
+    """Check a card number: a known issuer's first digits and length, and Luhn's check digit."""
     lengths = next((lengths for prefix, lengths in _ISSUERS if prefix.match(digits)), ())
     return len(digits) in lengths and luhn(digits)
 
 
-#: The lengths of IBANs, as SWIFT's registry has them.
+#: The lengths of IBANs by country, from SWIFT's registry.
 IBAN_LENGTHS: Final = {
     country: length
     for length, countries in {
@@ -77,7 +77,7 @@ IBAN_LENGTHS: Final = {
 
 
 def iban(text: str) -> bool:
-    """The country's length, and ISO 7064 modulo 97, 10."""
+    """Check an IBAN: the country's length, and ISO 7064 modulo 97, 10."""
     account = text.upper()
     return IBAN_LENGTHS.get(account[:2]) == len(account) and (
         int("".join(str(int(c, 36)) for c in account[4:] + account[:4])) % 97 == 1
@@ -102,7 +102,7 @@ _PERMUTED: Final = (
 
 
 def verhoeff(digits: str) -> bool:
-    """Verhoeff's checksum over the dihedral group, of numbers that begin with 2 to 9 (Aadhaar)."""
+    """Check Verhoeff's checksum over the dihedral group, for numbers that begin with 2 to 9 (Aadhaar)."""
     check = 0
     for place, digit in enumerate(reversed(digits)):
         check = int(_MULTIPLIED[check][int(_PERMUTED[place % 8][int(digit)])])
@@ -110,7 +110,7 @@ def verhoeff(digits: str) -> bool:
 
 
 def _below_two(total: int, instead: int | None = None) -> int:
-    """Modulo 11, where 0 and 1 stand for themselves or something else, and the others for what is missing to 11."""
+    """The check digit modulo 11: 11 minus the remainder, but `instead` (or the remainder itself) for 0 and 1."""
     rest = total % 11
     return 11 - rest if rest >= 2 else rest if instead is None else instead
 
@@ -136,7 +136,7 @@ def _de_rvnr(text: str) -> bool:
 
 
 def _ie_pps(text: str) -> bool:
-    """Modulo 23; a second letter counts nine times, and did not count in older numbers."""
+    """Modulo 23; a second letter has weight 9, or 0 in older numbers."""
     total, letters = _sum(text, 8, 7, 6, 5, 4, 3, 2), "WABCDEFGHIJKLMNOPQRSTUV"
     second = 9 * (ord(text[8]) - 64) if len(text) == 9 else 0
     return text[7] in (letters[total % 23], letters[(total + second) % 23])

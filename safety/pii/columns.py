@@ -1,4 +1,4 @@
-"""The headers of tables, the columns that count by what they are called, and what their cells look like."""
+"""Recognise table headers, sensitive columns by their names, and values that fit such a column."""
 
 import re
 from collections.abc import Collection
@@ -10,13 +10,13 @@ from safety.pii.rule_tables import lines, words
 from safety.pii.values import is_placeholder
 
 DELIMITERS: Final = ("\t", "|", ";", ",")
-#: What columns may have.
+#: The kinds of personal data and secrets that columns may hold.
 KINDS_OF_CELLS: Final = frozenset(kind for kind, form, *_ in lines("columns.txt") if form != "-" and kind != "against")
 LONGEST_HEADER: Final = 512
 _LONGEST_NAME: Final = 32
 _MOST_WORDS: Final = 4
 _REMEMBERED: Final = 4096
-#: What says at a name's end that it is a number, or how it is written.
+#: Suffixes of column names that do not change the kind.
 _AFTER: Final = re.compile(
     r" (?:no|nr|num|number|numbers|nbr|#|nº|n°|№|numero|número|nummer|numer|номер|号|号码|號碼|番号|번호|[0-9]|"
     r"primary|mobile|home|work|office|private|plain|plaintext|temp|current)$"
@@ -24,9 +24,9 @@ _AFTER: Final = re.compile(
 _BRACKETS: Final = re.compile(r"\s?\([^()]*\)$")
 _BETWEEN: Final = re.compile(r"[\s_.\-:/]+|(?<=[a-z])(?=[A-Z0-9#])")
 _MARKS: Final = " \t\r\n\"'`*_\ufeff"
-#: What a column may be called: mostly letters.
+#: A column's name: mostly letters.
 _CALLED: Final = re.compile(r"(?=\D*(?:\d\D*){0,3}$)[^=<>{}\[\]$@!?;:\\~^…。，！？：；“”「」]+")
-#: What is in no name, so that most lines need not be taken apart.
+#: Characters that no column name has: this rejects most lines quickly.
 _IN_NONE: Final = re.compile(r"[=<>{}\[\]$@!?:\\~^]")
 _STATEMENT: Final = re.compile(
     r"\s*(?:select|insert|values|from|import|return|def|const|let|var|public|private)\s", re.IGNORECASE
@@ -35,7 +35,7 @@ _RULED: Final = re.compile(r"[\s|+\-=:]*-[\s|+\-=:]*")
 
 
 class Column(NamedTuple):
-    """A column that counts; `supported`: another one tells that there are persons or accounts."""
+    """A sensitive column; `supported`: another column shows that the table is of persons or accounts."""
 
     kind: str
     form: str
@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A table's first line: its delimiter, how many of them each line has, and the columns that count, by place."""
+    """A table's header: its delimiter, the number of delimiters a line, and the sensitive columns by index."""
 
     delimiter: str
     delimiters: int
@@ -78,12 +78,12 @@ _AGAINST: Final = {form: _listed("against", form) for form in {name.form for nam
 
 
 def is_ruled(line: str) -> bool:
-    """Whether it only sets lines of a table apart."""
+    """Whether a line is only a rule between lines of a table."""
     return _RULED.fullmatch(line) is not None
 
 
 def header_of(line: str, kinds: Collection[str]) -> Header | None:
-    """What a line tells as the header of a table, if it is one that has columns of these kinds."""
+    """Parse a line as a table's header; None if it is none or has no columns of these kinds."""
     delimiter = next((delimiter for delimiter in DELIMITERS if delimiter in line), None)
     if delimiter is None or len(line) > LONGEST_HEADER or _IN_NONE.search(line) or _STATEMENT.match(line):
         return None
@@ -102,7 +102,7 @@ def header_of(line: str, kinds: Collection[str]) -> Header | None:
 
 @lru_cache(_REMEMBERED)
 def _name_of(cell: str) -> str | None:
-    """A column's name in small letters, with blanks between words; None where a cell is none."""
+    """A column's name in lower case, with spaces between words; None if the cell is not a name."""
     if not cell:
         return ""
     if len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS or _CALLED.fullmatch(cell) is None:
@@ -139,7 +139,7 @@ def _column(name: str, every: Collection[str], kinds: Collection[str]) -> Column
 
 @cache
 def header_signs() -> Patterns:
-    """What is in the bytes of every header of a table that counts, and its line's end."""
+    """Compile patterns that match in the bytes of every header with a sensitive column."""
     names = [name for _, form, _, name in lines("columns.txt") if form in _AGAINST]
     short = [name for name in names if len(name) <= _SHORT and name.isascii()]
     long = [name for name in names if name not in short]
@@ -149,7 +149,7 @@ def header_signs() -> Patterns:
 
 
 def has_header(text: str, data: bytes, kinds: Collection[str]) -> bool:
-    """Whether a text, whose UTF-8 `data` is, may have a table that counts."""
+    """Whether a text, with its UTF-8 in `data`, has a table header with a column of these kinds."""
     stop = 0
     for _, end in header_signs().ends(data) if "\n" in text else ():
         if end > stop:
@@ -160,13 +160,13 @@ def has_header(text: str, data: bytes, kinds: Collection[str]) -> bool:
     return False
 
 
-#: These are short enough to be part of any word, so that what follows is looked at, too.
+#: Names up to this length may be part of any word, so the text after them is matched too.
 _SHORT: Final = 3
 _AFTER_SHORT: Final = r"(?:[^a-z\n,;|\t][^\n,;|\t]*)?[,;|\n\t]"
 
 
 def _apart(name: str) -> str:
-    """An expression for a name, whatever little stands between its words."""
+    """An expression for a name with up to three characters between its words."""
     return f"(?i:{'.{0,3}'.join(map(re.escape, re.findall(_WORD, name)))})"
 
 
@@ -177,7 +177,7 @@ _AMOUNT: Final = re.compile(
     r"(?:19|20)\d\d[.\-/–](?:0?[1-9]|1[0-2]|(?:19|20)\d\d)$|"
     r"(?:0?[1-9]|1[0-2])[.\-/](?:19|20)\d\d$|\d+[.,]\d{1,2}$|\d{1,3}\.\d+$"
 )
-#: Types, sizes, versions, places, methods, and what is shown in part.
+#: Types, sizes, versions, paths, methods, and masked values.
 _TECHNICAL: Final = re.compile(
     r"[A-Za-z ]+\(\s?\d+(?:, ?\d+)?\)$|[(\[<{].*[)\]>}]$|[a-z]+://|/|\d{1,3}(?:[.,]\d+)*[%a-zA-Z]{0,6}\+?$|[$€£¥]|"
     r"(?i:1password|(?:sha-?\d|md\d|pbkdf|argon2|[sb]crypt|saml|ldap|oauth|azuread|entra|kerberos)[\w\-]*$)|"
@@ -195,7 +195,7 @@ _APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}$")
 
 
 def counts(value: str, column: Column) -> bool:
-    """Whether a cell's value, without blanks and quotes around it, is what the column is said to have."""
+    """Whether a cell's value, without spaces and quotes around it, fits its column."""
     form, supported = column.form, column.supported
     if len(value) < 4 or (_AMOUNT.match(value) and not (form == "phone" and supported and value[0] in "0+")):
         return form == "code" and len(value) in (4, 6, 8) and value.isdigit()

@@ -1,4 +1,4 @@
-"""The words to the left of a number or code that say what it is, or that it is something else."""
+"""Classify a number or code by the words to its left: the label of a kind, or of something else."""
 
 import re
 from functools import cache
@@ -8,7 +8,7 @@ import re2
 
 from safety.pii.rule_tables import lines, words
 
-#: So many characters to the left are looked at.
+#: The number of characters to the left that are searched.
 REACH: Final = 64
 _ESCAPED: Final = re.compile(r"\\[nrt]")
 
@@ -30,7 +30,7 @@ _NUMBER_WORDS: Final = (
     r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|n\.|nummer|number is|was|is|are|such as|like|号|號|番号|at|"
     r"be|ch|de|dk|es|fr|it|lu|nl|pl))*(?:[.: ]{1,3}(?:(?-i:[A-Z]{2})|CHE)\b)?[.:#=\s\"'(№]*"
 )
-#: Further ones of a list.
+#: Earlier numbers of a list.
 _LIST: Final = r"(?:[0-9][0-9 \-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"
 _OTHER: Final = re2.compile(rf"(?i)(?:^|[^a-z])(?:{words('other_numbers')}){_NUMBER_WORDS}{_LIST}")
 _VERSION: Final = re2.compile(
@@ -40,17 +40,17 @@ _VERSION: Final = re2.compile(
 _VERSIONED: Final = re.compile(
     rf"(?<![^\W\d_])(?:{words('versioned')})[^\W\d_]{{0,3}}(?:[?,]? [^\W\d_]+){{0,6}}[ :=\"'(]*$", re.IGNORECASE
 )
-#: Versions in a row, which one word stands before.
+#: Versions in a row after one label.
 _CHAIN: Final = re.compile(
     r"(?<![^\s(])(?:v?[0-9]+(?:\.[0-9]+)+(?:,| (?:to|->|→|and|or|oder|und|ou|et|of|en|eller|och|og)) )+\Z"
 )
 _ADDRESS: Final = re2.compile(rf"(?i){words('address')}")
-#: So many chapters or sections a document has at most.
+#: The most chapters or sections of a document.
 _SECTIONS: Final = 20
 
 
 def left_of(text: str, position: int, reach: int = REACH) -> bytes:
-    """What stands to the left of a position, in UTF-8, with escaped line breaks and tabs as they are meant."""
+    """Return the text to the left of a position, in UTF-8, with escaped line breaks and tabs decoded."""
     left = text[max(0, position - reach) : position]
     if "\\" in left:
         left = _ESCAPED.sub("\n ", left)
@@ -58,32 +58,32 @@ def left_of(text: str, position: int, reach: int = REACH) -> bytes:
 
 
 def speaks(left: bytes) -> bool:
-    """Whether a word in it speaks of phones or of any kind of number that needs one."""
+    """Whether the text to the left has a label of a phone, a card or any kind that needs a label."""
     return _ANY.search(left) is not None
 
 
 def spoken_of(kind: str, left: bytes) -> int:
-    """Where the last word ends that speaks of a kind, or -1."""
+    """Return the end of the last label of a kind, or -1."""
     return max((found.end() for found in _of_kind(kind).finditer(left)), default=-1)
 
 
 def named_otherwise(text: str, position: int) -> bool:
-    """Whether the word just before a position says that it is an order, a part, a book, but nothing personal."""
+    """Whether the word just before a position labels an order, a part, a book or other impersonal number."""
     return _OTHER.search(left_of(text, position, 48)) is not None
 
 
 def is_labelled(kind: str, text: str, position: int, _code: str) -> bool:
-    """Whether a word of the kind stands a little to the left of a position."""
+    """Whether a label of the kind is near to the left of a position, and no label of another number is."""
     return spoken_of(kind, left_of(text, position)) >= 0 and not named_otherwise(text, position)
 
 
 def is_no_part(_kind: str, text: str, position: int, _code: str) -> bool:
-    """Whether no word says that it is something else."""
+    """Whether no label of another number stands before a position."""
     return not named_otherwise(text, position)
 
 
 def is_address(_kind: str, text: str, position: int, code: str) -> bool:
-    """Whether four numbers are no version and no section of a document."""
+    """Whether an IPv4 form is an address, not a version or a section of a document."""
     left = _CHAIN.sub("", left_of(text, position).decode("utf-8", "surrogatepass"))[-40:]
     encoded = left.encode("utf-8", "surrogatepass")
     if _VERSION.search(encoded) is not None:

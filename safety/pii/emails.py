@@ -1,17 +1,17 @@
-"""E-mail addresses, international and simply disguised ones too."""
+"""Match e-mail addresses, international and simply obfuscated ones too."""
 
 import re
 from typing import Final
 
 from safety.pii.text_window import BEGINS, RUNS, UNSPACED, WINDOW, WORD, Found, view_end
 
-#: Signs that no address has, vowel signs and accents that stand for themselves aside.
+#: Signs that no address has; separate vowel signs and accents are allowed.
 _SIGNS: Final = (
     r"\u060c\u061b\u061f\u2000-\u2bff\u3000-\u303f\ufe00-\uffff\ud800-\uf8ff\U0001f000-\U0001ffff" + UNSPACED
 )
 _INNER: Final = rf"[^\x00-\x24\x28-\x2a\x2c\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xbf{_SIGNS}]"
 _MARKED: Final = rf"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\xbf{_SIGNS}]"
-#: Before an @. At most so many characters of a script without spaces.
+#: The local part, before the @; in a script without spaces at most six characters.
 _LOCAL: Final = rf"(?:{BEGINS}(?<!{WORD}[.+%&'\-]){WORD}{_INNER}{{0,61}}|[{UNSPACED}]{{1,6}})"
 _LABEL: Final = rf"{_MARKED}[^\x00-\x2c\x2e\x2f\x3a-\x40\x5b-\x60\x7b-\xbf{_SIGNS}]{{0,62}}"
 _ADDRESS: Final = re.compile(
@@ -21,7 +21,7 @@ _ADDRESS: Final = re.compile(
     rf"|(?:(?:{_MARKED}|[{UNSPACED}])(?:{_MARKED}|[{UNSPACED}]|-){{0,30}}[.．])+[{UNSPACED}]{{2,6}}"
     r")"
 )
-#: One that goes on after all that may be looked at.
+#: An address that goes on after the window.
 _CUT: Final = re.compile(rf"{_LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?\Z")
 _DOT: Final = r"(?:dot|punkt|punto|point|ponto|punt|\.)"
 _DISGUISED: Final = re.compile(
@@ -30,7 +30,7 @@ _DISGUISED: Final = re.compile(
     rf" ?[A-Za-z0-9-]{{1,30}}(?:(?: ?[\[({{<] ?{_DOT} ?[\])}}>] ?|\.)[A-Za-z0-9-]{{2,20}}){{1,3}}(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-#: What stands before the user or the password of an address, and what is no address though it looks like one.
+#: The text before the user or password in a URL, and file names and repositories that look like addresses.
 _LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,40}:)?\Z")
 _FILE: Final = re.compile(
     r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json|service|socket|timer|mount|slice|scope)\Z", re.IGNORECASE
@@ -40,19 +40,19 @@ _BEFORE_AT: Final = re.compile(rf"{_LOCAL}\Z")
 _BEFORE_SIGN: Final = re.compile(
     rf"{BEGINS}[A-Za-z0-9](?:[A-Za-z0-9_.+-]| ?[\[({{<] ?[A-Za-z.]{{1,6}} ?[\])}}>] ?){{0,40}} ?\Z"
 )
-#: What every text has in which there is one, for Hyperscan.
+#: Expressions for Hyperscan, one of which every text with an address has.
 SIGNS: Final = ("@", "＠", r"[\[({<] ?(?i:at|@|dot) ?[\])}>]", "%40")
 
 
 def email_place(text: str, sign: int) -> int:
-    """Where an address would begin whose @, or what stands for it, is at `sign`; -1: nowhere."""
+    """Return where an address with its @, or a substitute, at `sign` would begin; -1 if nowhere."""
     before = _BEFORE_AT if text[sign] in "@＠" else _BEFORE_SIGN
     found = before.search(text, max(0, sign - WINDOW), sign)
     return -1 if found is None else found.start()
 
 
 def email_at(text: str, place: int) -> Found | None:
-    """The address that begins at a place."""
+    """Return the address that begins at a place, or None."""
     end = view_end(text, place)
     found = _ADDRESS.match(text, place, end)
     if found is None:

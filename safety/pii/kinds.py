@@ -1,4 +1,4 @@
-"""The kinds of personal data and secrets that are known. Light: no expression is compiled here."""
+"""The known kinds of personal data and secrets. Cheap to import: no expression is compiled here."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from safety.pii.rule_tables import lines
 
 
 class Kind(NamedTuple):
-    """A kind, whose name is the label of its matches."""
+    """A kind of personal data or secret; its name is the label of its matches."""
 
     name: str
     description: str

@@ -1,22 +1,22 @@
-"""Expressions of `re` as Hyperscan can read them: simpler ones, which find all that those find, and more."""
+"""Loosen expressions of `re` for Hyperscan: simpler ones that match everywhere the originals do, and more."""
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-#: Counts beyond this make tables larger, and hardly find less.
+#: Larger counts make tables larger and hardly reject more.
 _MOST: Final = 12
 _LOOK: Final = re.compile(r"(?<!\\)\(\?<?[=!]")
 _COUNT: Final = re.compile(r"(?<!\\x)\{(\d+)(?:,\d*)?\}(?P<last>\)*\Z)?")
 
 
 def loosened(expression: str) -> list[str]:
-    """Expressions of which one matches wherever this one does, without looking ahead or behind; each may match less."""
+    """Return expressions without lookaround, one of which matches wherever this one does; a match may be shorter."""
     while (look := _LOOK.search(expression)) is not None:
         expression = expression[: look.start()] + expression[_group_end(expression, look.start()) :]
     expression = re.sub(r"\(\?P<\w+>", "(?:", expression)
     expression = _COUNT.sub(_fewer, expression)
-    # Alternatives by themselves cost less than together.
+    # Separate alternatives cost less than one expression.
     expression = _inner(expression)
     if expression.startswith("(?i:") and _group_end(expression, 0) == len(expression):
         return [f"(?i:{part})" for part in _alternatives(_inner(expression[4:-1]))]
@@ -30,14 +30,14 @@ def _fewer(count: re.Match[str]) -> str:
 
 
 def _inner(expression: str) -> str:
-    """Without a group around all of it."""
+    """Remove a group around the whole expression."""
     while expression.startswith("(?:") and _group_end(expression, 0) == len(expression):
         expression = expression[3:-1]
     return expression
 
 
 def _signs(expression: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """The parentheses and bars of an expression, those in classes and escaped ones aside, and where they stand."""
+    """Yield (position, sign) of an expression's parentheses and bars, but for those in classes and escaped ones."""
     at, inside = start, False
     while at < len(expression):
         sign = expression[at]
@@ -54,7 +54,7 @@ def _signs(expression: str, start: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def _group_end(expression: str, start: int) -> int:
-    """Where the group ends that begins there."""
+    """Return the end of the group that begins at `start`. Raises ValueError for a group without an end."""
     depth = 0
     for at, sign in _signs(expression, start):
         depth += (sign == "(") - (sign == ")")
@@ -64,7 +64,7 @@ def _group_end(expression: str, start: int) -> int:
 
 
 def _alternatives(expression: str) -> Iterator[str]:
-    """What stands between the outermost bars."""
+    """Split an expression at its outermost bars."""
     depth = begin = 0
     for at, sign in _signs(expression):
         depth += (sign == "(") - (sign == ")")

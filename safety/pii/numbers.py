@@ -1,4 +1,4 @@
-"""Numbers: identity numbers, cards and phones, told apart by how their digits are grouped and by words beside them."""
+"""Match identity, card and phone numbers by the grouping of their digits, checksums and the words beside them."""
 
 import re
 from itertools import groupby
@@ -9,7 +9,7 @@ from safety.pii.context import REACH, left_of, named_otherwise, speaks, spoken_o
 from safety.pii.rule_tables import lines, words
 from safety.pii.text_window import Found
 
-#: Figures and signs of other scripts as ASCII has them, character by character.
+#: Digits and signs of other scripts, mapped to ASCII character by character.
 _PLAIN: Final = str.maketrans(
     {
         **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xFF10) for digit in range(10)},
@@ -21,24 +21,24 @@ _PLAIN: Final = str.maketrans(
 _FIGURE: Final = "[0-9０-９٠-٩۰-۹०-९০-৯]"
 _SPACE: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}\x{3000}－]"
 _MORE: Final = rf"(?:[ .\-/()\x{{a0}}\x{{2002}}-\x{{2014}}\x{{202f}}\x{{3000}}－]{{0,3}}{_FIGURE}){{6}}"
-#: What every number begins with, for Hyperscan, and what may stand before it that is no part of it.
+#: Expressions for Hyperscan, one of which every number begins with, and an escape that may stand before it.
 SIGNS: Final = tuple(
     begin + _MORE
     for begin in (r"\b[0-9]", r"[０-９٠-٩۰-۹०-९০-৯]", rf"[+(（＋]{{1,2}}{_FIGURE}", rf"(?:\\[nrt]|%2[Bb0]){_FIGURE}")
 )
 BEFORE: Final = re.compile(r"\\[nrt]|%2[Bb0]|")
-#: Before the first figure of none: a date's, an amount's, a word's or a larger number's rest.
+#: Left contexts that make digits the rest of a date, an amount, a word or a larger number.
 _RESTS: Final = re.compile(r"(?:\d[.:/\-+]|[$€£¥]|(?<!wa\.m)[A-Za-z_][\-/.])\Z")
 _JOINING: Final = frozenset(",.:/-+$€£¥")
 _AFTER_COMMA: Final = re.compile(r"(?<=\d,)\(?\d{1,3}(?![\d-])")
-#: Groups of digits, of which a number takes all or the first few.
+#: Groups of digits; a number takes all or the first few.
 _RUN: Final = re.compile(r"[0-9]+(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
-#: A number that no sign or word follows.
+#: A number without groups, with no sign or word after it.
 _ALONE: Final = re.compile(r"([0-9]+)(?:[,;\"')\]}|\n\t]|\Z)")
 _GROUP: Final = re.compile(r"[0-9]+")
 _SEPARATORS: Final = str.maketrans("", "", " .-/+")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
-#: Dates, spans of years or hours, tables of small numbers.
+#: Not numbers: dates, spans of years or hours, tables of small numbers.
 _NO_NUMBER: Final = re.compile(
     r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|(?:[0-3]?\d[.\-/ ][01]?\d|[01]?\d/[0-3]?\d)"
     r"[.\-/ ](?:19|20)\d\d(?!\d)|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![0-9./-])"
@@ -46,25 +46,25 @@ _NO_NUMBER: Final = re.compile(
     r"|[0-9]{40}|(?:[0-9]{1,3}[ .\-/]){12}",
     re.ASCII,
 )
-#: Ends of groups that a number would be the rest of, and groups of four.
+#: Left contexts that make a number the rest of a larger group, and groups of two and four digits.
 _INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9]|[0-9][A-Z]|[0-9]{2} ?[A-Z]{4})[ \u00a0]$|\+$")
 _PAIRS: Final = re.compile(r"[0-9]{2}(?: [0-9]{2})+(?![0-9])")
 _FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
 _FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-#: An id is of a person or a thing, and no phone's.
+#: The label of an id, which is not a phone number.
 _OF_A_THING: Final = re.compile(r"(?<![^\W_])(?:IDs?|Id)(?: (?:no|nr|number|is)\.?)?[:.#= ]{0,3}$")
-#: Of a phone: an extension, and what may not follow.
+#: A phone number's extension, and characters that may not follow.
 _EXTENSION: Final = r"(?: ?(?:[xX#]|(?i:ext)[. ]?)\d{1,6})?"
 _AFTER: Final = r"(?!%s\d|[A-Za-z_%%€$£°]|[:,]\d|[/\-][A-Z](?![A-Za-z]))"
-#: What is counted is no number of a phone.
+#: Units: a count of something is not a phone number.
 _NO_UNIT: Final = (
     r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|"
     r"events|residents|steps|particles|samples|colors|emails|pages|hits|entries|ns|ms|seconds|points|views|copies|inhabitants|"
     r"followers|customers|requests|messages|files|calls|mal|fois|veces|volte)\b)"
 )
 _SAYS: Final = re.compile(rf"[ \-]?[(\[]?(?:{words('phone_after')})(?=$|[\n)\],;:]|\.(?:\s|$))", re.IGNORECASE)
-#: A postcode, and small numbers in a row.
+#: Not a phone number: a postcode, and small numbers in a row.
 _NO_PHONE: Final = re.compile(r"[0-9]{5}-[0-9]{3}$|(?:[0-9]{2} ){5,}[0-9]{2}$")
 
 
@@ -98,7 +98,7 @@ def _phones() -> tuple[_Phone, ...]:
     every = []
     for _, form, digits, context in lines("phones.txt"):
         fewest, most = digits.split("-")
-        # One in a national grouping may be followed by another one.
+        # A number in a national grouping may be followed by another one.
         after = _AFTER % (r"[.\-/]?" if context == "national" else r"[ .\-/]?")
         after += _NO_UNIT if context == "label" else ""
         expression = re.compile(rf"(?P<number>{form}){_EXTENSION}{after}", re.ASCII)
@@ -107,7 +107,7 @@ def _phones() -> tuple[_Phone, ...]:
 
 
 _SHAPES: Final = _shapes()
-#: So many digits are one without a word and without groups.
+#: The lengths of numbers that match without a label and without groups.
 _BARE: Final = frozenset(
     len(shape) for shape, rules in _SHAPES.items() if shape.isdigit() and not all(rule.labelled for rule in rules)
 )
@@ -115,7 +115,7 @@ _PHONES: Final = _phones()
 
 
 def number_at(text: str, place: int, end: int) -> Found | None:
-    """The number that begins at a place, with the signs before its first figure; nothing from `end` on counts."""
+    """Return the number that begins at a place, with the signs before its first digit; ignore text from `end` on."""
     view = text[place:end]
     if not view.isascii():
         view = view.translate(_PLAIN)
@@ -143,7 +143,7 @@ def number_at(text: str, place: int, end: int) -> Found | None:
 
 
 def _shaped(view: str, run: str, left: bytes, phone_word: int) -> tuple[str, int] | None:
-    """The kind and end of a number that has the shape of one, the longest first; a label decides before its shape."""
+    """Return the kind and end of a number by its shape, the longest first; a label takes precedence over the shape."""
     known: tuple[str, int] | None = None
     zeros = run.translate(_SHAPE)
     for group in reversed(list(_GROUP.finditer(zeros))):
@@ -163,13 +163,13 @@ def _shaped(view: str, run: str, left: bytes, phone_word: int) -> tuple[str, int
             elif (word := spoken_of(kind, left)) > nearest:
                 best, nearest = (kind, end), word
         if best is not None:
-            # A word for phones that stands nearer makes it one, if it can be.
+            # A nearer label of a phone makes it one, if the form fits.
             return known if phone_word > nearest and _of_phone(view, "label") else best
     return known
 
 
 def _ends(shape: str, after: str, kind: str) -> bool:
-    """Whether a number is no part of a longer word or number. Cards may be followed by a date or a code."""
+    """Whether a number ends here, not inside a longer word or number. A date or a code may follow a card."""
     if (after[:1].isalnum() and after[:1] <= "\u0e00") or after[:1] == "_":
         return False
     if len(after) < 2 or not after[1].isdigit():
@@ -180,13 +180,13 @@ def _ends(shape: str, after: str, kind: str) -> bool:
 
 
 def _is_rest(text: str, place: int, view: str) -> bool:
-    """Whether groups of four are the last ones of more, which are not a card and another one."""
+    """Whether groups of four digits continue earlier ones that are not a card by themselves."""
     before = _FOURS_BEFORE.search(text, max(0, place - 40), place) if _FOURS.match(view) else None
     return before is not None and not CHECKS["credit_card"](before[0].replace(" ", "")[-16:])
 
 
 def _of_phone(view: str, context: str) -> int:
-    """The end of a phone number of the forms with this context, or 0."""
+    """Return the end of a phone number of the forms with this context, or 0."""
     for phone in _PHONES:
         found = phone.form.match(view) if phone.context == context else None
         if found is None:
@@ -198,9 +198,9 @@ def _of_phone(view: str, context: str) -> int:
 
 
 def _phone(text: str, place: int, view: str, word: int) -> tuple[int, bool]:
-    """The end of a phone number, or 0, and whether it begins with a +: nothing that it is named speaks against that."""
+    """Return the end of a phone number, or 0, and whether it begins with + or (: then no label rules it out."""
     before = _INSIDE.search(text, max(0, place - 8), place)
-    # In a list, the number before one with a sign ends with figures.
+    # In a list, the number before one with a sign ends with digits.
     inside = before is not None and (view[0] not in "+(" or before[0] == "+")
     if view[0] in "+(0" and not inside and (end := _of_phone(view, "-")):
         return end, view[0] in "+("

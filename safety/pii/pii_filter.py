@@ -13,13 +13,13 @@ from safety.prefilter import Signs
 
 
 class PiiFilter:
-    """A `safety.filter.StreamFilter`; the labels of its matches are the kinds' names."""
+    """A `StreamFilter` for some kinds; the labels of its matches are the kinds' names."""
 
     window: Final = WINDOW
     batch: Final = 1
 
     def __init__(self, kinds: Collection[str] = ALL) -> None:
-        """Raises ValueError where there is no such kind."""
+        """Raises ValueError for an unknown kind."""
         unknown = sorted(set(kinds) - set(KINDS))
         if unknown:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
@@ -27,9 +27,7 @@ class PiiFilter:
         self.signs: Final = Signs(table().signs, header_signs().any_in if self.kinds & KINDS_OF_CELLS else None)
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The matches in order; that a text is plain changes nothing."""
         return merged(PiiStream(self.kinds).whole(text))
 
     def stream(self) -> PiiStream:
-        """A stream for one text."""
         return PiiStream(self.kinds)

@@ -1,4 +1,4 @@
-"""Personal data and secrets in a text that comes in pieces; a whole text is one that comes at once."""
+"""Find personal data and secrets in a streamed or a whole text."""
 
 from collections.abc import Sequence, Set
 from typing import Final
@@ -9,24 +9,24 @@ from safety.pii.places import REACH, TRIGGER, candidates, table
 from safety.pii.tables import Cell, Tables
 from safety.pii.text_window import BREAK, LEFT, WINDOW, Found, Runs, run_end
 
-#: The buffer is cut when so much of it is decided.
+#: The buffer is cut when this many of its characters are decided.
 _KEPT: Final = 4 * LEFT
-#: Of short pieces of ASCII: whether there is a TRIGGER in one, and how much stands after the last BREAK, by itself.
+#: A cache for short ASCII pieces: whether one has a TRIGGER, and the characters after its last BREAK (WINDOW: none).
 _SEEN: Final[dict[str, tuple[bool, int]]] = {}
 _MOST_SEEN: Final = 65_536
 _LONGEST_SEEN: Final = 12
-#: A TRIGGER, or a break, that begins so much before a piece may end in it.
+#: A TRIGGER that ends in a piece begins at most this many characters before it.
 _BEFORE: Final = 2
-#: The same of a break in scripts without spaces.
+#: A BREAK that ends in a piece begins at most this many characters before it (scripts without spaces).
 _BREAKING: Final = 9
-#: What stands before the last character of a TRIGGER of several.
+#: Characters that may precede the last one of a TRIGGER of several characters.
 _JOINED: Final = frozenset("-skABCDEFGHIJKLMNOPQRSTUVWXYZ")
-#: Kinds whose value is looked at by itself where they are not wanted.
+#: Kinds found by a name before the value: if not selected, other rules examine the value.
 _NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
 
 def _look(text: str) -> tuple[bool, int]:
-    """What `_SEEN` has of a piece."""
+    """Compute a piece's entry of `_SEEN`, and cache it if the piece is short ASCII."""
     last = WINDOW
     for found in BREAK.finditer(text):
         last = len(text) - found.end()
@@ -39,7 +39,7 @@ def _look(text: str) -> tuple[bool, int]:
 
 
 def _look_between(whole: str, news: int) -> tuple[bool, int]:
-    """The same of a piece and what stands before it, of which it may make one."""
+    """Compute the same for a piece together with the text before it, from `news` on."""
     last = WINDOW
     for found in BREAK.finditer(whole, max(0, news - _BREAKING)):
         last = len(whole) - found.end()
@@ -47,7 +47,7 @@ def _look_between(whole: str, news: int) -> tuple[bool, int]:
 
 
 class PiiStream:
-    """A `safety.filter.Stream`. What starts before `_place` is decided; the buffer has LEFT characters before it."""
+    """The `Stream` of a PiiFilter. Text before `_place` is decided; the buffer keeps LEFT characters before it."""
 
     __slots__ = (
         "_cells",
@@ -66,15 +66,15 @@ class PiiStream:
     def __init__(self, kinds: Set[str]) -> None:
         self._kinds = kinds
         self._text = ""
-        #: Where the buffer begins in the text; all other places are counted from there.
+        #: The buffer's offset in the text; all other positions are relative to it.
         self._offset = 0
         self._place = 0
-        #: Where the last TRIGGER ends, or after that.
+        #: The end of the last TRIGGER, or later.
         self._trigger = -LEFT
-        #: The runs that the last match goes on with, and its kind.
+        #: The remaining runs of the last match, and its kind.
         self._goes_on: Runs = ()
         self._kind: str | None = None
-        #: Made when the first line ends. It has read up to `_read`; the cells that it found begin at `_place` or after.
+        #: Created when the first line ends. It has read up to `_read`; its cells begin at `_place` or later.
         self._tables: Tables | None = None
         self._read = 0
         self._cells: list[Cell] = []
@@ -82,11 +82,9 @@ class PiiStream:
 
     @property
     def open(self) -> int:
-        """Nothing from this character on is decided."""
         return self._offset + self._place
 
     def feed(self, text: str) -> Sequence[Match]:
-        """The next piece; gives the matches that are certain now."""
         news = len(self._text)
         self._text = whole = self._text + text
         seen = _SEEN.get(text)
@@ -109,7 +107,7 @@ class PiiStream:
         if self._in_table or "\n" in text:
             decided = min(decided, self._read_tables())
         if decided <= self._place and not self._goes_on:
-            # Nothing begins with a blank.
+            # No match begins with a space.
             self._place += whole[self._place : self._place + 1].isspace()
             return ()
         if self._trigger <= self._place - REACH and not self._goes_on and not self._cells:
@@ -122,7 +120,6 @@ class PiiStream:
         return matches
 
     def finish(self) -> Sequence[Match]:
-        """The text has ended; gives the rest."""
         end = len(self._text)
         if self._in_table:
             self._read_tables(ended=True)
@@ -131,7 +128,7 @@ class PiiStream:
         return matches
 
     def whole(self, text: str) -> list[Match]:
-        """All of a text at once, in place of `feed` and `finish`."""
+        """Scan a whole text, in place of `feed` and `finish`."""
         self._text = text
         data = text.encode("utf-8", "replace")
         if has_header(text, data, self._kinds):
@@ -139,7 +136,7 @@ class PiiStream:
         return [match for match in self._told(candidates(text, data), len(text)) if match.label in self._kinds]
 
     def _read_tables(self, *, ended: bool = False) -> int:
-        """Looks for cells in what is new; gives the place from which on nothing is decided."""
+        """Find table cells in the new text; return the first position that is undecided."""
         tables_ = self._tables
         if tables_ is None:
             self._tables = tables_ = Tables(self._kinds)
@@ -151,7 +148,7 @@ class PiiStream:
         return tables_.open - offset
 
     def _cut(self, cut: int) -> None:
-        """Forgets the beginning of the buffer."""
+        """Drop the beginning of the buffer, up to `cut`."""
         if self._read < cut:
             self._read_tables()
         self._text = self._text[cut:]
@@ -162,7 +159,7 @@ class PiiStream:
         self._cells = [Cell(start - cut, end - cut, kind) for start, end, kind in self._cells]
 
     def _find(self, decided: int) -> list[Match]:
-        """All that begins before `decided`."""
+        """Return the matches that begin before `decided`."""
         matches: list[Match] = []
         if self._goes_on:
             self._place = self._go_on(matches, self._place)
@@ -175,7 +172,7 @@ class PiiStream:
         return [match for match in matches if match.label in self._kinds]
 
     def _told(self, places: list[tuple[int, int, int]], decided: int) -> list[Match]:
-        """What begins before `decided`, in order, without overlaps; of those at one place a cell comes last."""
+        """Return the matches at places before `decided`, in order, without overlaps; cells have lowest precedence."""
         text, rules, kinds = self._text, table().rules, self._kinds
         matches: list[Match] = []
         place = self._place
@@ -205,7 +202,7 @@ class PiiStream:
         return matches
 
     def _go_on(self, matches: list[Match], place: int) -> int:
-        """Tells more of the last match; `_goes_on` is empty when that has ended."""
+        """Extend the last match by its runs; return its end. `_goes_on` is empty once the match has ended."""
         text, start = self._text, place
         while self._goes_on:
             place = run_end(self._goes_on[0], text, place)

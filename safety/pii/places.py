@@ -1,7 +1,7 @@
-"""Where something may begin: one pass over a text for the rules of all tables, each a rule for one kind of place.
+"""Find candidates for the rules of all tables in one pass over a text.
 
-Hyperscan reads the same expressions as `re`, less what they look at ahead and behind: it finds more, and the rule that
-it names decides.
+Hyperscan searches for the rules' expressions without lookaround, so it finds more places; the rule then decides with
+`re`.
 """
 
 import re
@@ -18,20 +18,20 @@ from safety.pii.rule_tables import lines
 from safety.pii.text_window import BEGINS, RUNS, Found, Runs, view_end
 from safety.pii.values import VALUES
 
-#: What every match has, or what stands up to REACH before it: where none of this is near, nothing is looked for.
+#: Every match has one of these in it or up to REACH before it: text without one nearby is skipped.
 TRIGGER: Final = re.compile(r"[\d@＠=＝:：>(（+＋_\[{<%#$^~]|--|sk-|[A-Z]{3}")
 REACH: Final = 32
 
 
 class Rule(Protocol):
-    """What may begin at some places of a text."""
+    """A rule: finds a value at a candidate place of a text."""
 
     def place(self, text: str, start: int) -> int:
-        """Where it would begin, if its expression was found to begin at `start`; -1: nowhere."""
+        """Return where a value would begin whose expression begins at `start`; -1 if nowhere."""
         ...
 
     def at(self, text: str, start: int, place: int) -> Found | None:
-        """What begins there."""
+        """Return the value that begins at `place`, or None."""
         ...
 
 
@@ -64,7 +64,7 @@ class _PatternRule:
         return Found(self._kind, place, found.end(), self._runs)
 
 
-#: Checks that want the dots.
+#: Checks that need the dots.
 _DOTTED: Final = ("ipv4", "ipv6", "mac")
 _CONTEXTS: Final = {
     "-": lambda *_: True,
@@ -98,7 +98,7 @@ class _EmailRule:
 
 
 class _Table(NamedTuple):
-    """The rules in the order in which they count at one place; what Hyperscan looks for, and the rule of each."""
+    """The rules in order of precedence; Hyperscan's expressions, and the index of each one's rule."""
 
     rules: tuple[Rule, ...]
     signs: tuple[Sign, ...]
@@ -107,7 +107,7 @@ class _Table(NamedTuple):
 
 @cache
 def table() -> _Table:
-    """All rules."""
+    """Build the table of all rules, once."""
     rules: list[Rule] = []
     signs: list[Sign] = []
     numbers_: list[int] = []
@@ -140,9 +140,9 @@ def _patterns() -> Patterns:
 
 
 def candidates(text: str, data: bytes) -> list[tuple[int, int, int]]:
-    """Places where something may begin, in order, with the rule and where its expression begins.
+    """Return the candidates in order, as (place, index of the rule, start of its expression).
 
-    `data` is the text's UTF-8, in which any one byte may stand for what has none.
+    `data` is the text's UTF-8, with any one byte in place of a lone surrogate.
     """
     rules = table().rules
     places: set[tuple[int, int, int]] = set()

@@ -1,9 +1,9 @@
-r"""Reads the tables of patterns that lie beside this file.
+r"""Read the tables of patterns beside this file.
 
-A line is a rule: fields that a tab sets apart, the last of which may be left out. A line that begins with a tab is an
-example of the rule above it: `+` and a text whose one finding of the rule's kind is marked, as in `call «555-0100»`,
-or `-` and a text in which nothing of this kind is found. `#` begins a comment. In examples `\uXXXX` is a character, so
-that whoever looks for keys in source code finds none in them.
+A line is a rule: fields separated by tabs, the last of which may be missing. A line that begins with a tab is an
+example of the rule above it: `+` and a text whose one match of the rule's kind is marked, as in `call «555-0100»`,
+or `-` and a text without a match of this kind. `#` begins a comment. In examples `\uXXXX` is a character, so that
+scanners for keys in source code find none in them.
 """
 
 import json
@@ -17,14 +17,14 @@ WITH_EXAMPLES: Final = ("tokens.txt", "values.txt", "codes.txt", "numbers.txt", 
 
 
 class Example(NamedTuple):
-    """A text, and the stretch of it that is to be found; None: nothing is."""
+    """A text, and the span of it that must match; None if nothing must."""
 
     text: str
     found: tuple[int, int] | None
 
 
 class Row(NamedTuple):
-    """A rule's fields, and its examples."""
+    """A rule's fields and its examples."""
 
     fields: tuple[str, ...]
     examples: tuple[Example, ...]
@@ -32,12 +32,12 @@ class Row(NamedTuple):
 
 @cache
 def lines(table: str) -> list[tuple[str, ...]]:
-    """The fields of each rule of a table, in order."""
+    """Return the fields of each rule of a table, in order."""
     return [tuple(line.split("\t")) for line in _read(table) if line[0] != "\t"]
 
 
 def rows(table: str) -> list[Row]:
-    """The same with their examples."""
+    """Return the rules of a table with their examples, in order."""
     every: list[tuple[tuple[str, ...], list[Example]]] = []
     for line in _read(table):
         if line[0] == "\t":
@@ -49,13 +49,13 @@ def rows(table: str) -> list[Row]:
 
 @cache
 def words(name: str) -> str:
-    """An expression of `words.txt`; in it `{other}` stands for that of another name."""
+    """Return an expression of `words.txt` by name, with each `{other}` in it replaced by that expression."""
     found = {fields[0]: fields[1] for fields in lines("words.txt")}[name]
     return _NAMED.sub(lambda other: f"(?:{words(other[1])})", found)
 
 
 def expanded(expression: str) -> str:
-    """An expression of another table, in which `{name}` stands for one of `words.txt`."""
+    """Replace each `{name}` in an expression by that of `words.txt`."""
     return _NAMED.sub(lambda name: f"(?:{words(name[1])})", expression)
 
 

@@ -1,7 +1,7 @@
-"""Cells of tables whose header says that they are personal data or secrets.
+"""Find cells of tables in columns that hold personal data or secrets by their header.
 
-A table is a header and the lines after it that have as many delimiters, lines that only set others apart aside. A cell
-of a column that counts is told when it ends, or is passed over when it is as long as a window.
+A table is a header and the lines after it with as many delimiters; lines that are only rules are skipped. A cell of a
+sensitive column is reported when it ends, or skipped if it is as long as the window.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from safety.pii.columns import DELIMITERS, KINDS_OF_CELLS, LONGEST_HEADER, Header, counts, header_of, is_ruled
 from safety.pii.text_window import WINDOW
 
-#: A table ends with a line that is longer.
+#: A longer line ends a table.
 _LONGEST_ROW: Final = 4096
-#: The end of a line that leads to what follows, and is no line of a table.
+#: The end of a line that introduces the next one, and is not part of a table.
 _LEADING: Final = (":", ".", "!", "?", "：", "。")
 _CELLS: Final = {
     delimiter: re.compile(rf"[ \t]*(?:\"[^\"]*(?:\"|\Z))?[^{delimiter}]*" if delimiter != "\t" else r"[^\t]*")
@@ -22,7 +22,7 @@ _CELLS: Final = {
 
 
 class Cell(NamedTuple):
-    """A cell that counts, in characters of the text."""
+    """A cell of a sensitive column, in characters of the text."""
 
     start: int
     end: int
@@ -30,27 +30,27 @@ class Cell(NamedTuple):
 
 
 class Tables:
-    """Reads one text that comes in pieces, or as a whole."""
+    """Parse the tables of one streamed or whole text."""
 
     def __init__(self, kinds: Collection[str]) -> None:
         self._kinds = KINDS_OF_CELLS.intersection(kinds)
         self._header: Header | None = None
-        # The line before this one; empty where it is none of a table.
+        # The line before this one; empty if it is not part of a table.
         self._before = ""
-        # This line, where it begins, and in a table its next cell and where in the line that begins.
+        # This line and its offset; in a table the index of its next cell and the cell's start in the line.
         self._row = ""
         self._at = self._read = 0
         self._cell = self._next = 0
-        #: Nothing is decided from this character on.
+        #: The first undecided character of the text.
         self.open = 0
 
     @property
     def inside(self) -> bool:
-        """Whether what comes next may be a cell."""
+        """Whether the next text may be in a cell."""
         return self._header is not None
 
     def feed(self, text: str, *, ended: bool = False) -> list[Cell]:
-        """The next piece, the last one if the text has ended; gives the cells that are certain now."""
+        """Parse the next piece, the last one if `ended`; return the cells that are certain now."""
         cells: list[Cell] = []
         *complete, rest = text.split("\n")
         for line in complete:
@@ -60,7 +60,7 @@ class Tables:
         return cells
 
     def _go_on(self, piece: str, cells: list[Cell], *, ended: bool) -> None:
-        """More of a line; all the rest of it, if it has ended."""
+        """Add text to the current line; `ended`: the line is complete."""
         self._read += len(piece)
         self.open = self._read
         if len(self._row) <= _LONGEST_ROW:
@@ -107,7 +107,7 @@ class Tables:
         self._at = self.open = self._read
 
     def _continues(self, row: str, delimiter: str) -> bool:
-        """Whether a line belongs to the one before, which has as many cells: then it is no header."""
+        """Whether the line before has as many cells: then a line continues it and is not a header."""
         before = self._before
         if not before or before.count(delimiter) != row.count(delimiter):
             return False
@@ -127,7 +127,7 @@ def _delimiters(delimiter: str, row: str) -> int:
 
 
 def _bare(value: str) -> tuple[int, str]:
-    """What stands in a cell without quotes and blanks within them, and where, from its first character."""
+    """Return the offset and text of a cell's value without quotes and the spaces inside them."""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'`":
         inner = value[1:-1].strip()
         return value.index(inner), inner

@@ -1,25 +1,25 @@
-"""What a place of a text is judged by, so that a stream can tell as early as a whole text.
+"""The window around a place that decides on a match there, the same for streamed and whole texts.
 
-Whatever begins at a place is told from the LEFT characters before it and from those after it up to the first BREAK, at
-most WINDOW. What is found may go on after that with runs, which end at the first character that they do not take.
+A match at a place depends on the LEFT characters before it and on those after it up to the first BREAK, at most WINDOW.
+A match may extend beyond that by runs, which end at the first character that they do not match.
 """
 
 import re
 from typing import Final, NamedTuple
 
-#: Characters that are looked at from a place on, and before it.
+#: The number of characters examined from a place on, and before it.
 WINDOW: Final = 64
 LEFT: Final = 128
-#: Scripts that put no spaces between words.
+#: Scripts without spaces between words.
 UNSPACED: Final = (
     r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3130-\u318f\u3400-\u9fff"
     r"\uac00-\ud7af\uf900-\ufaff"
 )
 #: A letter, digit or underscore of all other scripts.
 WORD: Final = rf"[^\W{UNSPACED}]"
-#: What stands before a place; a backslash with an n, r or t is white space, as JSON has it within strings.
+#: The boundary before a place; a backslash with n, r or t is white space, as in JSON strings.
 BEGINS: Final = rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt])|(?<=%2[Bb0])|(?<=/bot))"
-#: Nothing that begins before the end of this goes on after it, runs aside.
+#: No match that begins before the end of a BREAK goes on after it, except by runs.
 BREAK: Final = re.compile(
     rf"[\s，。！？；、…{UNSPACED}]"
     r"(?:(?<=\n)|(?<=[.,;!?]\s)|(?<=[，。！？；、…])|(?<=[^\W\d_A-Z]\s)(?=[^\W\d_])|(?<=[A-Z]\s)(?=[^\W\d_A-Z])"
@@ -30,7 +30,7 @@ Runs = tuple[re.Pattern[str], ...]
 
 
 class Found(NamedTuple):
-    """`kind` is at `start` to `end` and goes on with these runs, in turn; None: nothing begins before `end`."""
+    """A match of `kind` at `start` to `end` that these runs extend in turn; kind None: no match begins before `end`."""
 
     kind: str | None
     start: int
@@ -39,18 +39,18 @@ class Found(NamedTuple):
 
 
 def view_end(text: str, place: int) -> int:
-    """Up to where a text is looked at from a place on."""
+    """Return the end of the window that begins at a place."""
     found = BREAK.search(text, place, place + WINDOW)
     return min(place + WINDOW, len(text)) if found is None else found.end()
 
 
 def run_end(run: re.Pattern[str], text: str, place: int) -> int:
-    """Where a run that goes on from a place ends."""
+    """Return the end of a run that continues from a place."""
     found = run.match(text, place)
     return place if found is None else found.end()
 
 
-#: What a value may not have, in a character class.
+#: The characters that end a value, for a character class.
 ENDS: Final = r"\s\"'`,;<>(){}，。！？；、…"
 RUNS: Final[dict[str, Runs]] = {
     name: tuple(map(re.compile, runs))
@@ -66,7 +66,7 @@ RUNS: Final[dict[str, Runs]] = {
         "value": (f"[^{ENDS}]*",),
         "quoted": (r"[^\s\"'`，。！？；、…]*",),
         "domain": (r"[\w.\-]*",),
-        # PEM: the body, of which words are none, and the last line.
+        # PEM: the body, which has no words, and the last line.
         "pem": (
             r"(?:[A-Za-z0-9+/=\\\r\n\t:,\"]|(?<!-)-|(?<=[A-Za-z0-9+/=]{16}) |(?<=[:,\s\\]) |(?<=-----) )*",
             r"-*",

@@ -1,4 +1,4 @@
-"""Values that what stands right before them tells: of a name in settings, of an option, of a header."""
+"""Match values by the text right before them: the name of a setting, an option or a header."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from safety.pii.text_window import ENDS, RUNS, WINDOW, Found, view_end
 
 
 class _Value(NamedTuple):
-    """A value, what stands before it, the rest of its name, what stands between a label and it, and what after it."""
+    """A candidate value with its context: the text before and after it, its name's suffix, the text after a label."""
 
     text: str
     before: str
@@ -31,7 +31,7 @@ def _whole(check: Callable[[str], bool]) -> _Check:
 
 
 _DIGIT: Final = re.compile("[0-9]")
-#: What stands where a secret would: nothing, a reference, a type, an expression, a word that says what to write there.
+#: Placeholders in place of a secret: masks, references, types, expressions, words that say what to write there.
 _PLACEHOLDER: Final = re.compile(
     r"[*•xX#._\-…]+$|[*•…]{3}|ENC\[|vault:|arn:|op://|ref\+|projects/|/(?:run|etc|var|proc|vault|home|root|usr|opt|tmp|mnt|"
     r"srv)/|\$[{(A-Za-z_]|%[A-Za-z({]|[{\[<@&]|https?://|\.\.\.|n/a$|(?:os|process|env|config|settings|self|this|args|form|"
@@ -48,13 +48,13 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether it stands where a secret would, and is none."""
+    """Whether a value is a placeholder for a secret."""
     return _PLACEHOLDER.match(text) is not None
 
 
-#: Words, as a path, a constant or an identifier has them.
+#: Words as in a path, a constant or an identifier.
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:[\-_.][^\W\d_]+)*$|[a-z]+(?:[A-Z][a-z]+)+$")
-#: The rest of a name that is one of something else than the secret.
+#: Suffixes of names that are about a secret, such as its length or file.
 _ABOUT: Final = re.compile(
     r"[_\-](?:hash|field|len|min|max|name|type|ur[il]|path|file|dir|polic|expir|ttl|count|limit|col|label|hint|err|reset|"
     r"regex|pattern|requir|enabled|env|ref|var|arn|versi|algo|digest|manager|input|form|confirm|chang|strength|prompt|"
@@ -63,7 +63,7 @@ _ABOUT: Final = re.compile(
     r"upper|usage|rotat|bytes|size|budget|ids?$|num|index)",
     re.IGNORECASE,
 )
-#: What a name is one of that bears no secret: an address of one, a default of a shell's variable, a public key.
+#: Left contexts without a secret: a reference to one, a shell variable's default, a public key.
 _NO_SECRET: Final = re.compile(
     r"[0-9a-z]:[0-9]{12}:secret|secrets?manager[^\n]{0,16}:|\$\{[A-Za-z_]*[:\-=]+$|public_?key_?token|palabras? clave|"
     r"(?:dial-?in|meeting|conference|webinar|zoom|teams|webex)[ _\-]?pass",
@@ -72,14 +72,14 @@ _NO_SECRET: Final = re.compile(
 _A_PASSWORD: Final = re.compile(rf"(?:{words('passwords')})$", re.IGNORECASE)
 _NAME: Final = re.compile(r"[A-Za-z_][\w\-]*(?=\W*$)")
 _LONG_NAME: Final = range(20, 64)
-#: In a list of strings one word follows another.
+#: The separator before a string in a list of strings.
 _LISTED: Final = re.compile(r",\s*[\"'`]$")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]+[0-9]{0,2}$")
 _QUERY: Final = re.compile(r"&[A-Za-z_]\w*=")
 
 
 def _bare(value: _Value) -> str:
-    """The value without what follows it in a query or a sentence; nothing where it is no secret."""
+    """The value without the rest of a query or sentence after it; empty if it is not a secret."""
     text = value.text
     following = None if value.quoted else _QUERY.search(text)
     if following is not None:
@@ -104,17 +104,17 @@ def _password(value: _Value) -> int:
     if len(text) < 4 or (not _DIGIT.search(text) and _A_PASSWORD.search(text)):
         return 0
     if value.quoted:
-        # A phrase is a translation, or what a form says.
+        # A phrase is a translation, or the text of a form.
         return 0 if value.after == " " and text.isalpha() else len(text)
     if _DIGIT.search(text) or not _WORDS.match(text):
         return len(text)
-    # Of settings, as in `DB_PASSWORD=swordfish`.
+    # A setting in capitals, as in `DB_PASSWORD=swordfish`.
     spelled = value.before[-1:] == "=" or text.count("-") > 1
     return len(text) if len(text) >= 6 and spelled and value.before.rstrip(" :=")[-1:].isupper() else 0
 
 
 def _short_password(value: _Value) -> int:
-    """Of a name that much else has, too."""
+    """Check a value after an ambiguous name, such as `pass`: it must look random."""
     text = _bare(value)
     random = (_DIGIT.search(text) and not text.isdigit()) or (
         value.quoted and len(text) >= 8 and _SIGN_AMID.search(text)
@@ -139,7 +139,7 @@ def _secret(value: _Value) -> int:
     return len(text)
 
 
-#: Of six figures it would often be an Indian postal code, and of four a year.
+#: 4 or 5 digits but no year: six digits are often an Indian postal code.
 _PIN: Final = re.compile(r"(?!(?:19|20)[0-9]{2}$)[0-9]{4,5}[.;]?$")
 _OTHER_PIN: Final = re.compile(
     r"(?:gpio|led|dowel|connector|drive|signal|meeting|conference|dial-?in)[ _.\-]?pin", re.IGNORECASE
@@ -179,12 +179,12 @@ _CHECKS: Final[dict[str, _Check]] = {
 
 
 class ValueRule:
-    """A line of `values.txt`."""
+    """A rule of `values.txt`."""
 
     def __init__(self, kind: str, before: str, form: str, check: str, run: str) -> None:
         self.kind: Final = kind
         self._before = re.compile(expanded(before.replace("¦", "")))
-        #: What Hyperscan looks for.
+        #: The expression for Hyperscan.
         self.sign: Final = expanded(before.partition("¦")[0])
         plain, quoted = (form, form) if form != "{value}" else (_BARE, _QUOTED)
         self._forms = re.compile(plain), re.compile(quoted)
@@ -193,12 +193,12 @@ class ValueRule:
         self._in_quotes = RUNS["quoted"] if run == "value" else self._runs
 
     def place(self, text: str, start: int) -> int:
-        """Where a value may begin after what stands before it, which begins at `start`; -1: nowhere."""
+        """Return where a value may begin after its name, which begins at `start`; -1 if nowhere."""
         found = self._before.match(text, start)
         return -1 if found is None else found.end()
 
     def at(self, text: str, start: int, place: int) -> Found | None:
-        """The value at a place."""
+        """Return the value that begins at `place`, or None."""
         end = view_end(text, place)
         before = self._before.match(text, start)
         quoted = before is not None and bool(before.groupdict().get("quote"))

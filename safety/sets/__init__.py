@@ -1,1 +1,1 @@
-"""Labelled texts, by which the filters are measured, and how the measures are taken."""
+"""Labelled texts to evaluate the filters with, their scores and speed measurements."""

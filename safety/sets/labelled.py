@@ -1,4 +1,4 @@
-"""Labelled texts as files have them: one JSON object a line."""
+"""Load labelled texts from files with one JSON object a line."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
@@ -7,16 +7,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-#: The sets that come with Penstock; README.md tells how they were made.
+#: The sets that ship with Penstock; README.md says how they were made.
 SHIPPED: Final = tuple(Path(__file__).with_name(name) for name in ("pii.jsonl", "injection.jsonl"))
 
 
 class SetError(Exception):
-    """A labelled set cannot be used; the text names the file, the line and what is wrong there."""
+    """A labelled set is unusable; the text names the file, the line and the error."""
 
 
 class Span(NamedTuple):
-    """Characters `start` to `end` (exclusive, counted in code points) are of this kind."""
+    """A labelled span of a kind: characters `start` to `end` (exclusive, in code points)."""
 
     start: int
     end: int
@@ -24,7 +24,7 @@ class Span(NamedTuple):
 
 
 class SpanText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A text and all the stretches in it that a filter should find."""
+    """A text and all the spans in it that a filter should find."""
 
     text: str
     spans: tuple[Span, ...]
@@ -33,7 +33,7 @@ class SpanText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class InjectionText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A text, and whether it is an attempt to make a model disobey."""
+    """A text, and whether it is an injection attempt."""
 
     text: str
     injection: bool
@@ -43,7 +43,7 @@ class InjectionText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Labelled(NamedTuple):
-    """Texts of both sorts."""
+    """Labelled texts of both sorts: with spans, and with an injection label."""
 
     spans: tuple[SpanText, ...]
     injections: tuple[InjectionText, ...]
@@ -60,7 +60,7 @@ _INJECTION: Final = msgspec.json.Decoder(InjectionText)
 
 
 def load(paths: Iterable[Path]) -> Labelled:
-    """The texts of some files, each line of which has either `spans` or `injection`. Raises SetError."""
+    """Load the texts of some files, each line of which has either `spans` or `injection`. Raises SetError."""
     texts = [text for path in paths for text in _read(path)]
     return Labelled(
         tuple(text for text in texts if isinstance(text, SpanText)),
@@ -74,7 +74,7 @@ def _read(path: Path) -> Iterator[SpanText | InjectionText]:
         with path.open("rb") as lines:
             for line in lines:
                 number += 1
-                # Some editors begin a file of UTF-8 with a mark that is none of its text.
+                # Some editors begin a UTF-8 file with a byte order mark, which is not part of its text.
                 text = line.removeprefix(BOM_UTF8) if number == 1 else line
                 if text.strip():
                     empty = False

@@ -1,4 +1,4 @@
-"""How well what was found agrees with the labels: precision, recall and F1."""
+"""Score matches against labels: precision, recall and F1."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from safety.sets.labelled import Span
 
 
 class Score(NamedTuple):
-    """Of `labelled` things that should be found `found` were; of `reported` ones `right` were labelled."""
+    """Counts: `found` of the `labelled` items were found; `right` of the `reported` ones are labelled."""
 
     labelled: int = 0
     found: int = 0
@@ -24,22 +24,22 @@ class Score(NamedTuple):
 
     @property
     def missed(self) -> int:
-        """What should be found and was not."""
+        """The number of labelled items that were not found."""
         return self.labelled - self.found
 
     @property
     def false_alarms(self) -> int:
-        """What was reported and should not be."""
+        """The number of reported items that are not labelled."""
         return self.reported - self.right
 
     @property
     def precision(self) -> float | None:
-        """The share of what was reported that is right; None where nothing was."""
+        """The share of reported items that are right; None if nothing was reported."""
         return self.right / self.reported if self.reported else None
 
     @property
     def recall(self) -> float | None:
-        """The share of what is labelled that was found; None where nothing is."""
+        """The share of labelled items that were found; None if nothing is labelled."""
         return self.found / self.labelled if self.labelled else None
 
     @property
@@ -52,14 +52,14 @@ class Score(NamedTuple):
 
 
 class SpanDifference(NamedTuple):
-    """Of one text: the spans that no match of their kind overlaps, and the matches that overlap no such span."""
+    """The errors in one text: spans that no match of their kind overlaps, and matches that overlap no such span."""
 
     missed: tuple[Span, ...]
     false_alarms: tuple[Match, ...]
 
 
 def difference(spans: Iterable[Span], matches: Iterable[Match]) -> SpanDifference:
-    """What a text's labels and matches do not agree about."""
+    """Compare a text's labels with its matches."""
     spans, matches = tuple(spans), tuple(matches)
     labelled = _characters((span.kind, span.start, span.end) for span in spans)
     reported = _characters((match.label, match.start, match.end) for match in matches)
@@ -70,7 +70,7 @@ def difference(spans: Iterable[Span], matches: Iterable[Match]) -> SpanDifferenc
 
 
 def score_kinds(texts: Iterable[tuple[Sequence[Span], Sequence[Match]]]) -> Mapping[str, Score]:
-    """The score of each kind that is labelled or reported, in alphabetic order."""
+    """Return the score of each kind that is labelled or reported, in alphabetic order."""
     scores: defaultdict[str, Score] = defaultdict(Score)
     for spans, matches in texts:
         missed, false_alarms = difference(spans, matches)
@@ -86,7 +86,7 @@ def score_kinds(texts: Iterable[tuple[Sequence[Span], Sequence[Match]]]) -> Mapp
 
 
 def score_any_kind(texts: Iterable[tuple[Sequence[Span], Sequence[Match]]]) -> Score:
-    """The score where a match of any kind will do."""
+    """Return the score if a match of any kind counts as right."""
     return sum(
         score_kinds(
             ([span._replace(kind="") for span in spans], [match._replace(label="") for match in matches])
@@ -97,7 +97,7 @@ def score_any_kind(texts: Iterable[tuple[Sequence[Span], Sequence[Match]]]) -> S
 
 
 def score_threshold(texts: Iterable[tuple[bool, float]], threshold: float) -> Score:
-    """The score of texts with a label and a number each, where those from the threshold on are reported."""
+    """Return the score of (label, number) texts if numbers from the threshold on are reported."""
     score = Score()
     for positive, number in texts:
         reported = int(number >= threshold)
@@ -106,7 +106,7 @@ def score_threshold(texts: Iterable[tuple[bool, float]], threshold: float) -> Sc
 
 
 def best_recall(texts: Iterable[tuple[bool, float]], precision: float) -> tuple[float, Score] | None:
-    """The threshold with the highest recall among those of at least this precision, and its score; None without any."""
+    """Return the threshold with the highest recall at this precision or more, and its score; None if there is none."""
     ordered = sorted(texts, key=lambda text: -text[1])
     positives = sum(positive for positive, _ in ordered)
     best: tuple[float, Score] | None = None
@@ -121,7 +121,7 @@ def best_recall(texts: Iterable[tuple[bool, float]], precision: float) -> tuple[
 
 
 def _characters(stretches: Iterable[tuple[str, int, int]]) -> defaultdict[str, set[int]]:
-    """The characters of each kind."""
+    """Return the characters that the spans of each kind cover."""
     characters: defaultdict[str, set[int]] = defaultdict(set)
     for kind, start, end in stretches:
         characters[kind].update(range(start, end))

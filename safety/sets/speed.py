@@ -1,4 +1,4 @@
-"""How fast filters are, alone and together, on texts that are whole and on texts that come in tokens."""
+"""Measure the speed of filters, alone and together, on whole and on streamed texts."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -8,16 +8,16 @@ from safety.action import Action
 from safety.filter import StreamFilter
 from safety.screen import Rule, Screen, screened
 
-#: Texts are joined to ones of this length, for each call has a cost of its own.
+#: Texts are joined to documents of this length, as each call has a fixed cost.
 CHARACTERS: Final = 1_000
-#: So much of the texts is measured.
+#: The number of characters that are measured.
 _MOST_CHARACTERS: Final = 500_000
-#: The fastest of so many runs counts; the others were disturbed.
+#: The number of runs; the fastest counts, as the others were disturbed.
 _RUNS: Final = 5
 
 
 class Speed(NamedTuple):
-    """Microseconds for 1,000 characters of whole texts and for a streamed token; most characters held back."""
+    """Microseconds per 1,000 characters of whole text and per streamed token; the most characters held back."""
 
     whole: float
     token: float
@@ -25,12 +25,12 @@ class Speed(NamedTuple):
 
 
 def alone(filter_: StreamFilter, texts: Iterable[str]) -> Speed:
-    """The speed of a filter by itself."""
+    """Measure one filter by itself."""
     return _measured(filter_.scan, filter_.stream, lambda stream: stream.open, texts)
 
 
 def together(filters: Iterable[StreamFilter], texts: Iterable[str]) -> Speed:
-    """The speed of filters that flag, with what keeps their findings and holds texts back."""
+    """Measure filters that flag, together with the screen that records findings and holds text back."""
     rules = [Rule("", filter_, Action.FLAG) for filter_ in filters]
     return _measured(lambda text: screened(text, rules), lambda: Screen(rules), lambda screen: screen.decided, texts)
 
@@ -58,7 +58,7 @@ def _measured(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Seconds of processor time."""
+    """Return the seconds of processor time of the fastest run."""
     times = []
     for _ in range(_RUNS):
         began = time.process_time()
@@ -91,7 +91,7 @@ def _documents(texts: Iterable[str]) -> list[str]:
 
 
 def _tokens(text: str) -> Iterable[str]:
-    """Pieces of 4 and 5 characters by turns, about as long as tokens are."""
+    """Cut a text into pieces of 4 and 5 characters in turn, about the length of tokens."""
     at, length = 0, 4
     while at < len(text):
         yield text[at : at + length]

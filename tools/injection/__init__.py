@@ -1,1 +1,1 @@
-"""The texts that the injection filter's phrases are learned from, and the fit."""
+"""The training texts of the injection filter's phrases, and the fitting script."""

@@ -1,4 +1,4 @@
-"""The texts that the phrases are learned from: one JSON object a line, compressed."""
+"""Load the training texts of the phrases: one JSON object a line, compressed."""
 
 import hashlib
 import lzma
@@ -11,7 +11,7 @@ TEXTS: Final = Path(__file__).with_name("texts.jsonl.xz")
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A text, and whether it is an attempt to make a model disobey; `file` is the group that it was written in."""
+    """A text, and whether it is an injection attempt; `file` is the group that it was written in."""
 
     file: str
     attack: bool
@@ -26,7 +26,7 @@ def _lines() -> list[bytes]:
 
 
 def load() -> dict[str, list[Text]]:
-    """The texts of each file, by its name, in alphabetic order."""
+    """Load the texts by their file's name, in alphabetic order."""
     found: dict[str, list[Text]] = {}
     for line in _lines():
         text = _TEXT.decode(line)
@@ -35,7 +35,7 @@ def load() -> dict[str, list[Text]]:
 
 
 def digest() -> str:
-    """A hash of all texts: phrases that were fitted to other ones have another."""
+    """Hash all texts, to identify the texts that a phrase file was fitted to."""
     found = hashlib.sha256()
     for line in _lines():
         found.update(line + b"\n")

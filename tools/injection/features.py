@@ -1,4 +1,4 @@
-"""The phrases of a text: words, pairs and triples, and of scripts without spaces, runs of characters."""
+"""Extract the phrases of a text: words, pairs and triples; in scripts without spaces, runs of characters."""
 
 import re
 from collections.abc import Iterator
@@ -6,17 +6,17 @@ from typing import Final
 
 from safety.injection.phrases import normalised
 
-#: Han, kana, Hangul as it is once folded, Thai: characters that no space need stand between.
+#: Scripts without spaces between words: Han, kana, folded Hangul, Thai.
 _UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]+")
 _WORDS: Final = 3
 _CHARACTERS: Final = (2, 3, 4, 6, 8)
-#: Of Hangul, folded to its parts, a syllable is 2 or 3 characters: two say nothing, and any text has many of them.
+#: Hangul is folded to its parts, 2 or 3 characters a syllable: runs of two are frequent and mean nothing.
 _OF_HANGUL: Final = _CHARACTERS[1:]
 _PARTS: Final = ("\u1100", "\u11ff")
 
 
 def windows(text: str, reach: int) -> list[str]:
-    """The normal form of a text in stretches of up to `reach` characters, each half over the one before."""
+    """Cut the normal form of a text into stretches of about `reach` characters, each overlapping half of the last."""
     plain = normalised(text).decode("utf-8", "replace").strip()
     if len(plain) <= reach:
         return [plain]
@@ -31,7 +31,7 @@ def windows(text: str, reach: int) -> list[str]:
 
 
 def phrases_of(plain: str) -> Iterator[str]:
-    """Every phrase of a stretch, as the automaton looks for it; some come twice."""
+    """Yield every phrase of a stretch in the automaton's form; some repeat."""
     words = plain.split()
     for length in range(1, _WORDS + 1):
         for index in range(len(words) - length + 1):

@@ -1,9 +1,9 @@
-"""Fits the phrases to the texts: `python -m tools.injection.fit`. Needs scikit-learn and NumPy.
+"""Fit the phrases to the texts: `python -m tools.injection.fit`. Needs scikit-learn and NumPy.
 
-A logistic regression (L2) over the phrases of a text. It is fitted three times: with all phrases, of which those that
-matter most are kept; with these; and again with each attack reduced to its worst stretch. How much the features of a
-text count beside its wording, and how far harmless texts have to stay from the threshold, is found by leaving out an
-eighth of the files at a time: a score must not be had by knowing a text's neighbours.
+A logistic regression (L2) over the phrases of a text. It is fitted three times: with all phrases, to keep the most
+important ones; with these; and again with each attack reduced to its worst stretch. The weight of features against
+wording, and the bias at the threshold, come from cross-validation: an eighth of the files is left out at a time, so
+that a text's neighbours do not raise its score.
 """
 
 import importlib
@@ -20,23 +20,23 @@ from tools.injection.corpus import Text, digest, load
 from tools.injection.features import phrases_of, windows
 
 TARGET: Final = Path(phrases.__file__).with_name("phrases.txt")
-#: Phrases that are kept, and in how many stretches of text one must be.
+#: The number of phrases that are kept, and the fewest stretches of text that one must be in.
 _KEPT: Final = 12000
 _LEAST_STRETCHES: Final = 2
-#: The share of stretches that a phrase may be in: common words say something, but cost the more.
+#: The largest share of stretches that a phrase may be in: common words cost more than they tell.
 _MOST_STRETCHES: Final = 0.03
-#: The strength of the regularisation, inverted: to choose phrases, and to weigh them.
+#: The inverse strength of the regularisation: to choose phrases, and to weigh them.
 _CHOOSING: Final = 0.3
 _WEIGHING: Final = 2.0
-#: The weight of a phrase with which a text is worth a look, and in how many harmless stretches it may be for one of an
-#: attack, where one more is counted than are known.
+#: The least weight of a telling phrase, and the most harmless stretches with it per attack stretch (one is added to the
+#: count of harmless ones).
 _TELLING: Final = 0.35
 _MOST_HARMLESS: Final = 0.35
-#: Of ASCII, to look for shorter ones costs a pass as much as for thousands of long ones.
+#: The shortest telling phrase in ASCII: a search for shorter ones costs as much as for thousands of long ones.
 _SHORTEST_TELLING: Final = 8
-#: How probable an attempt must be at the threshold, among texts like these.
+#: The probability of an attempt at the threshold, among texts like these.
 _THRESHOLD: Final = 0.55
-#: Files with texts that are a language's only ones: an eighth of each is left out at a time, in runs of three lines.
+#: Files with all texts of a language: an eighth of each is left out at a time, in runs of three lines.
 _LANGUAGES: Final = (
     "german", "others", "romance", "variety_german", "variety_others", "variety_romance", "breadth_european",
     "breadth_languages", "breadth_scripts", "further_frames", "further_roles", "further_chinese_roles",
@@ -47,7 +47,7 @@ _RUN: Final = 3
 
 
 class Stretch(NamedTuple):
-    """A stretch of a text with its phrases. `part` is left out as a whole; `text` is the text's number."""
+    """A stretch of a text with its phrases. `part` is the cross-validation fold; `text` is the text's number."""
 
     phrases: frozenset[str]
     attack: bool
@@ -56,14 +56,14 @@ class Stretch(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Phrases with their weights, and what is added to the sum."""
+    """The weights of phrases, and the bias."""
 
     weights: dict[str, float]
     bias: float
 
 
 class Whole(NamedTuple):
-    """A model with what is added for a full score of features, and its telling phrases."""
+    """A model with the log-odds that a full score of features adds, and its telling phrases."""
 
     model: Model
     features: float
@@ -71,7 +71,7 @@ class Whole(NamedTuple):
 
 
 def main() -> None:
-    """Fit, and write the file that ships."""
+    """Fit the phrases and write the shipped file."""
     texts, parts = _grouped(load())
     stretches = [
         Stretch(frozenset(phrases_of(stretch)), text.attack, number, part)
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def _together(model: Model, features: list[float], wording: list[float], attacks: list[bool]) -> tuple[Model, float]:
-    """The model with features, so that the threshold has even odds; from what texts have that were left out."""
+    """Fit features and wording together on cross-validated scores; shift the bias to even odds at the threshold."""
     linear: Any = importlib.import_module("sklearn.linear_model")
     fit = linear.LogisticRegression(C=10.0).fit(list(zip(features, wording, strict=True)), attacks)
     of_features, of_wording = map(float, fit.coef_[0])
@@ -108,7 +108,7 @@ def _together(model: Model, features: list[float], wording: list[float], attacks
 
 
 def _telling(model: Model, stretches: list[Stretch]) -> frozenset[str]:
-    """Phrases that say much, are in hardly any harmless text, and stop no pass over texts within their words."""
+    """Select phrases with a high weight that are rare in harmless texts, and long if in ASCII."""
     counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for stretch in stretches:
         counts[stretch.attack].update(stretch.phrases)
@@ -122,7 +122,7 @@ def _telling(model: Model, stretches: list[Stretch]) -> frozenset[str]:
 
 
 def _grouped(files: dict[str, list[Text]]) -> tuple[list[Text], list[int]]:
-    """All texts, and the part of each; those of a file are all in one part, but for languages'."""
+    """Return all texts with their cross-validation part; a file's texts share one, except in `_LANGUAGES`."""
     texts: list[Text] = []
     parts: list[int] = []
     for number, (name, its) in enumerate(files.items()):
@@ -132,7 +132,7 @@ def _grouped(files: dict[str, list[Text]]) -> tuple[list[Text], list[int]]:
 
 
 def _left_out(texts: list[Text], stretches: list[Stretch]) -> list[float]:
-    """What a model that has seen nothing of a text's part gives the text."""
+    """Score each text with a model fitted without the text's part."""
     scores = [-math.inf] * len(texts)
     for part in sorted({stretch.part for stretch in stretches}):
         model = _fitted([stretch for stretch in stretches if stretch.part != part])
@@ -168,7 +168,7 @@ def _fitted(stretches: list[Stretch]) -> Model:
 def _regression(
     stretches: list[Stretch], known: list[str], strength: float
 ) -> tuple[dict[str, float], float, list[float]]:
-    """The weight of each phrase, the bias, and the score of each stretch."""
+    """Fit a logistic regression; return the weight of each phrase, the bias, and the score of each stretch."""
     linear: Any = importlib.import_module("sklearn.linear_model")
     sparse: Any = importlib.import_module("scipy.sparse")
     column = {phrase: index for index, phrase in enumerate(known)}
