@@ -5,7 +5,7 @@ from typing import Protocol
 from protos.types import Finish, Load, TokenLogprobs, Work
 
 
-class Tray(Protocol):
+class OutputBuffer(Protocol):
     """Buffers output by stream until it can be sent; bounded by what was requested, however slow the peer."""
 
     def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
@@ -25,7 +25,7 @@ class Consumer(Protocol):
     """The sender of requests to an engine. It numbers the streams, those of one request without gaps."""
 
     @property
-    def outbox(self) -> Tray:
+    def outbox(self) -> OutputBuffer:
         """Buffer for the output of its requests."""
         ...
 
@@ -33,7 +33,7 @@ class Consumer(Protocol):
         """Note that a sequence has ended."""
         ...
 
-    def forgotten(self, first_stream: int) -> None:
+    def request_ended(self, first_stream: int) -> None:
         """Note that a request has ended."""
         ...
 

@@ -29,7 +29,7 @@ class KvLedger:
 
     def __init__(self, block_tokens: int, blocks_total: int) -> None:
         #: Whether the engine has sent events; without, nothing is known and nothing is sent.
-        self.heard = False
+        self.has_events = False
         #: Prefix hash -> number of the engine's blocks that have it; never 0.
         self.held: dict[int, int] = {}
         self._block_tokens = block_tokens
@@ -52,11 +52,11 @@ class KvLedger:
         """Apply the engine's events in order."""
         touched: set[int] = set()
         for event in events:
-            if self.heard and event.event_id != self._next_event_id:
+            if self.has_events and event.event_id != self._next_event_id:
                 log.warning("KV event %d came in place of %d: all is void", event.event_id, self._next_event_id)
                 self._forget_all()
                 touched.clear()
-            self.heard = True
+            self.has_events = True
             self._next_event_id = event.event_id + 1
             data = event.data
             if isinstance(data, KvStored):
@@ -120,7 +120,7 @@ class KvFeed:
         self._update_id = 0
 
     def __bool__(self) -> bool:
-        return self._ledger.heard and (self._restart or bool(self._snapshot) or bool(self._touched))
+        return self._ledger.has_events and (self._restart or bool(self._snapshot) or bool(self._touched))
 
     def touch(self, hashes: set[int]) -> None:
         """Note that these hashes were stored or removed."""

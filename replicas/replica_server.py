@@ -214,12 +214,12 @@ class ReplicaServer:
             self._ledger.take(step.kv_events)
             self.relay.take(step.kv_events)
             if self._kv_timer is None:
-                self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._tell_kv)
+                self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._send_kv)
         load = self._current_load()
         for listener in touched | self._sessions if long_started else touched:
             listener.report(load, self._work)
 
-    def _tell_kv(self) -> None:
+    def _send_kv(self) -> None:
         """Wake the sessions that have KV changes to send and nothing else to send."""
         self._kv_timer = None
         for session in self._sessions:
@@ -239,7 +239,7 @@ class ReplicaServer:
 
     def _forget(self, handle: int, owner: _Owner) -> None:
         del self._owners[handle]
-        owner.consumer.forgotten(owner.first_stream)
+        owner.consumer.request_ended(owner.first_stream)
         if not self._owners:
             self._idle.set()
 

@@ -97,7 +97,7 @@ class _Call:
         """Wake the writer."""
         self._wake.set()
 
-    def forgotten(self, first_stream: int) -> None:
+    def request_ended(self, first_stream: int) -> None:
         """Do nothing: the call ends by itself."""
 
     def report(self, load: Load, work: Work | None) -> None:

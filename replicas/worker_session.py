@@ -41,7 +41,7 @@ class Session:
     def closed(self, stream_id: int) -> None:
         self.streams.discard(stream_id)
 
-    def forgotten(self, first_stream: int) -> None:
+    def request_ended(self, first_stream: int) -> None:
         self.handles.pop(first_stream, None)
 
     def close_when_empty(self) -> None:

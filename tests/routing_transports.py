@@ -11,7 +11,7 @@ from protos.types import Finish, Payload, Role, Sampling, Shape, Submit
 from routing.contracts.transport import Event, Leg, Relay
 from routing.transports.openai.openai_connection import OpenAIConnection
 from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, OpenAISettings, no_key
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
 from tests.loops import until
@@ -96,7 +96,7 @@ class OpenAITransport:
             features=API_FEATURES, tls=tls, settings=KeyedUpstream(OpenAISettings(**(fixed | settings)), key),
         )  # fmt: skip
         listener = Listener(failing=lambda _, why: self.failing.append(why))
-        self.connection = OpenAIConnection(spec, Surroundings("w", listener, self.clock))
+        self.connection = OpenAIConnection(spec, TransportContext("w", listener, self.clock))
 
     def ask(self, *, stream: bool = True, usage: bool = False, n: int = 1, trace: str = "", **body: Any) -> Client:
         known = {"model": "ours", "messages": [], "stream": stream}

@@ -15,7 +15,7 @@ from smg_grpc_proto.generated import trtllm_service_pb2_grpc as stubs
 
 from protos.types import Finish, FinishReason, Sampling, Submit, TokenLogprobs
 from replicas.engine import Engine, EngineStep
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.trtllm_grpc import TrtllmConnection
 from tests.harness import spec_of
 
@@ -170,7 +170,7 @@ async def trtllm_at(address: str, **options: Any) -> AsyncIterator[TrtllmConnect
     """A transport to the server there, once it has found it."""
     ready = asyncio.Event()
     connection = TrtllmConnection(
-        spec_of(address, engine="trtllm_grpc", **options), Surroundings("w", Listener(ready.set))
+        spec_of(address, engine="trtllm_grpc", **options), TransportContext("w", Listener(ready.set))
     )
     connection.start()
     try:

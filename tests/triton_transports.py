@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.text.tokens.text_codec import TokenizerText
 from protos.types import Role, Shape
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.transport_registry import connection_to
 from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
@@ -29,7 +29,7 @@ def transport_to(address: str, settings: TritonSettings) -> TritonConnection:
     spec = ReplicaSpec(
         "pool/0", f"grpc://{address}", "pool", "m", "triton", Shape(tp=2), Role.BOTH, 1, 64, settings=settings
     )
-    transport = connection_to(spec, Surroundings("test"))
+    transport = connection_to(spec, TransportContext("test"))
     assert isinstance(transport, TritonConnection)
     return transport
 

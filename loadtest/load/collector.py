@@ -4,7 +4,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class _Taker(BaseHTTPRequestHandler):
+class _ExportHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -20,4 +20,4 @@ class _Taker(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), _Taker).serve_forever()
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), _ExportHandler).serve_forever()

@@ -14,7 +14,7 @@ import msgspec
 from loadtest.load.client import LoadResult, LoadSpec
 from loadtest.load.filter_load import LONG_PROMPT
 from loadtest.load.parsed_answers import PARSED, require_parsed_answers
-from loadtest.load.parsing_load import asked
+from loadtest.load.parsing_load import prompt_and_members
 from loadtest.load.processes import BenchError, choose_cores, loop_us, memory_mb
 from loadtest.load.same_answers import require_same_answers
 from loadtest.load.stack import Stack, Variant, chat_body, gateway_stack, upstream_stack
@@ -209,7 +209,7 @@ def load_name(mode: str, variant: Variant) -> str:
 
 
 def _body(mode: Mode, variant: Variant, prompt: str, **more: object) -> bytes:
-    prompt, tools = asked(variant, prompt)
+    prompt, tools = prompt_and_members(variant, prompt)
     return chat_body(prompt, stream=mode.stream, max_tokens=mode.output_tokens, **tools, **more)
 
 

@@ -39,7 +39,7 @@ def script() -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def asked(variant: str, prompt: str) -> tuple[str, dict[str, object]]:
+def prompt_and_members(variant: str, prompt: str) -> tuple[str, dict[str, object]]:
     """Return a variant's prompt, and further members of its bodies."""
     if variant == "thinking":
         return f"{_THINK} {prompt}", {}

@@ -21,5 +21,5 @@ class ClosedLoop(Simulation):
                 sent += 1
             now = min(replica.due for replica in self._replicas)
             self._advance_to(now)
-            self._serve_lines(now)
+            self._serve_queues(now)
         return sum(outcome.output_tokens for outcome in self._outcomes) / max(r.last for r in self._replicas)

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from loadtest.simulation.flight import Flight, Outcome, refused
-from loadtest.simulation.line import Line, Waiter
 from loadtest.simulation.simulated_fleet import Fleet
 from loadtest.simulation.simulated_replica import Leg, Replica
 from loadtest.simulation.simulated_requests import TimedRequest
 from loadtest.simulation.simulated_worker import Worker
+from loadtest.simulation.waiting_queue import Waiter, WaitingQueue
 from replicas.timing import RooflineTimer
 from routing.contracts.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
 from routing.estimates.decode_length import DecodeLength, Oracle, QuantileDecodeLength
@@ -61,7 +61,7 @@ class Simulation:
         self._by_id = {replica.id: replica for replica in self._replicas}
         self._lengths = [lengths() for _ in range(workers)]
         self._workers = [Worker(self._replicas, policy(), known, workers, max_tokens) for known in self._lengths]
-        self._lines = [Line() for _ in range(workers)]
+        self._queues = [WaitingQueue() for _ in range(workers)]
         self._uses_prefixes = any(worker.prefixes for worker in self._workers)
         self._max_tokens = max_tokens
         self._give_up = give_up
@@ -91,14 +91,14 @@ class Simulation:
     def _arrive(self, number: int, timed: TimedRequest) -> None:
         """Send a request where its worker decides, or queue it there."""
         at = number % len(self._workers)
-        line, waiter = self._lines[at], Waiter(number, timed, self._workers[at].ask(number, timed))
-        if line or not self._place(at, waiter, timed.arrival):
-            line.add(waiter)
+        queue, waiter = self._queues[at], Waiter(number, timed, self._workers[at].route_request(number, timed))
+        if queue or not self._place(at, waiter, timed.arrival):
+            queue.add(waiter)
 
     def _place(self, at: int, waiter: Waiter, now: float, kept: frozenset[str] = frozenset()) -> bool:
         """Send a request, or refuse it; False: it should wait."""
         worker, timed = self._workers[at], waiter.timed
-        request = waiter.request = worker.again(waiter.request, timed, now)
+        request = waiter.request = worker.refreshed(waiter.request, timed, now)
         try:
             decision = worker.pick(request, timed, kept)
         except BetterWait:
@@ -116,12 +116,12 @@ class Simulation:
         self._send(flight, self._by_id[entry], now, hands_off=prefill)
         return True
 
-    def _serve_lines(self, now: float) -> None:
+    def _serve_queues(self, now: float) -> None:
         """Retry waiting requests after the end of a step."""
-        for at, line in enumerate(self._lines):
-            if line:
+        for at, queue in enumerate(self._queues):
+            if queue:
                 worker = self._workers[at]
-                line.serve(
+                queue.serve(
                     now,
                     lambda waiter, kept, at=at: self._place(at, waiter, now, kept),  # type: ignore[misc]
                     lambda waiter, worker=worker: worker.pick(  # type: ignore[misc]
@@ -153,14 +153,14 @@ class Simulation:
 
     def _advance(self, now: float) -> None:
         """Advance everything to `now`, step by step while requests wait for ends of steps."""
-        while any(self._lines) and not self._stop:
+        while any(self._queues) and not self._stop:
             due = min(replica.due for replica in self._replicas)
             if self._handing_off:
                 due = min(due, self._handing_off[0][0])
             if due > now:
                 break
             self._advance_to(due)
-            self._serve_lines(due)
+            self._serve_queues(due)
         self._advance_to(now)
 
     def _advance_to(self, now: float) -> None:
@@ -215,7 +215,7 @@ class Simulation:
         outcome = flight.outcome(leg.ended)
         timed, worker = flight.timed, self._workers[flight.worker]
         if worker.prefixes and timed.chain:
-            worker.prefixes.told(flight.decision.entry.id, flight.predicted, flight.cached)
+            worker.prefixes.record_cached(flight.decision.entry.id, flight.predicted, flight.cached)
         self._lengths[flight.worker].learn(flight.origin, timed.prompt_tokens, timed.output_tokens)
         worker.policy.observe(
             Ended(flight.request, flight.decision, flight.cached, timed.output_tokens, outcome.ttft, flight.timing(leg))

@@ -57,7 +57,7 @@ class Worker:
                 limits = replica.limits
                 self.prefixes.joined(replica.id, limits.tokens_per_block, limits.kv_blocks, True)
 
-    def ask(self, number: int, timed: TimedRequest) -> RouteRequest:
+    def route_request(self, number: int, timed: TimedRequest) -> RouteRequest:
         """Return the route request of a request that has just arrived."""
         prompt, self.now = timed.prompt_tokens, timed.arrival
         return RouteRequest(
@@ -72,7 +72,7 @@ class Worker:
             may_wait=True,
         )
 
-    def again(self, request: RouteRequest, timed: TimedRequest, now: float) -> RouteRequest:
+    def refreshed(self, request: RouteRequest, timed: TimedRequest, now: float) -> RouteRequest:
         """Return the refreshed route request of one that has waited."""
         if now - request.now < STALE_SECONDS:
             return request

@@ -24,7 +24,7 @@ from routing.contracts.policy_settings import PolicySettings
 #: Start of the search for goodput with synthetic load, requests/s.
 _START = 4.0
 #: Seconds between a process's checks whether its parent is alive.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 class Study(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ def end_with(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -33,8 +33,8 @@ from replicas.engine import Delta, EngineStep
 from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.engines.answer_lengths import Corpus, Walk, logprobs_of
 from replicas.engines.answer_scripts import Script
-from replicas.engines.courses import Courses, seed_of
 from replicas.engines.pending_guides import PendingGuides
+from replicas.engines.sequence_plans import SequencePlanner, seed_of
 from replicas.engines.vocabulary import Vocabulary
 from replicas.engines.waiting_adapters import WaitingAdapters
 from replicas.model import ReplicaModel, Sequence
@@ -167,7 +167,7 @@ class SimulatedEngine:
             version=version,
             tokenizer_hash=tokenizer_hash,
         )
-        self._courses = Courses(
+        self._planner = SequencePlanner(
             corpus,
             rng or random.Random(),
             max_sequence_tokens=self.info.max_sequence_tokens,
@@ -328,7 +328,7 @@ class SimulatedEngine:
 
     def _compose(self, handle: int, request: Submit) -> None:
         """Queue a guided request for composing; it starts when its answers are ready."""
-        vocabulary, corpus, courses = self._vocabulary, self._corpus, self._courses
+        vocabulary, corpus, courses = self._vocabulary, self._corpus, self._planner
         assert vocabulary is not None, "or it would have been refused"
         request = courses.seeded(request)
         keys, scripted = courses.keys(request), courses.scripted(request)
@@ -363,8 +363,8 @@ class SimulatedEngine:
             self._finishes.append((handle, k, finish))
 
     def _answers(self, handle: int, request: Submit, composed: "list[Composed] | None" = None) -> list[_Answer]:
-        courses, handoff = self._courses.of(request, composed)
-        limit = 1 if request.prefill_only else self._courses.room(request)
+        courses, handoff = self._planner.of(request, composed)
+        limit = 1 if request.prefill_only else self._planner.room(request)
         return [
             _Answer(
                 prompt=len(request.prompt_ids),

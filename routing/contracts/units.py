@@ -33,7 +33,7 @@ def units(candidates: Sequence[ReplicaView]) -> list[Unit]:
     """
     found = [Unit(view, view) for view in candidates if view.role is Role.BOTH]
     if len(found) < len(candidates):
-        found += (Unit(as_one(prefill, decode), decode, prefill) for prefill, decode in pairs(candidates))
+        found += (Unit(combined_view(prefill, decode), decode, prefill) for prefill, decode in pairs(candidates))
     if not found:
         raise NoCandidate("there are prefill or decode replicas, but no pair of both")
     return found
@@ -48,7 +48,7 @@ def pairs(candidates: Sequence[ReplicaView]) -> Iterator[tuple[ReplicaView, Repl
             yield prefill[number % len(prefill)], decode[number % len(decode)]
 
 
-def as_one(prefill: ReplicaView, decode: ReplicaView) -> ReplicaView:
+def combined_view(prefill: ReplicaView, decode: ReplicaView) -> ReplicaView:
     """Return a pair as a single view: all its GPUs, both loads, the decode side's KV cache."""
     before, after = prefill.load, decode.load
     load = Load(

@@ -82,7 +82,7 @@ class PairAttempt(Attempt):
 
     def close(self) -> None:
         """Cancel upstream what has not finished: now where that is safe, else as soon as it is."""
-        self._no_alarm()
+        self._cancel_alarm()
         leg = self.leg
         if leg is None or leg.closed:
             return
@@ -93,7 +93,7 @@ class PairAttempt(Attempt):
 
     def _prefill_done(self) -> None:
         """Hand over once all sequences have ended on the prefill side: a handoff covers all of them or none."""
-        self._no_alarm()
+        self._cancel_alarm()
         if self.leg is not None:
             self.leg.close()
         handoff = next(iter(self._prefilled.values())).handoff
@@ -131,14 +131,14 @@ class PairAttempt(Attempt):
         return self._arrived or (self._handed_over is not None and self.tokens > self._handed_over)
 
     def _set_alarm(self, seconds: float) -> None:
-        self._alarm = asyncio.get_running_loop().call_later(seconds, self._is_late)
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._timed_out)
 
-    def _no_alarm(self) -> None:
+    def _cancel_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _is_late(self) -> None:
+    def _timed_out(self) -> None:
         if self._handed_over is None:
             self.lost(ReplicaUnavailable("The replica did not compute the prompt in time."))
         elif not self._has_arrived():

@@ -98,7 +98,7 @@ async def dispatch(
     Raises ReplicaUnavailable when no replica is left, and the errors of protos/errors.py that the engine reports.
     """
     handle.check()
-    dispatch_context.budget.asked()
+    dispatch_context.budget.add_request()
     stream = FailoverStream(dispatch_context, route, submit, admission)
     try:
         stream.begin()

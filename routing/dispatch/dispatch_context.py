@@ -83,7 +83,7 @@ class DispatchContext:
                 return self._policy.pick(msgspec.structs.replace(route, may_wait=False), candidates)
             except NoCandidate:
                 pass
-        raise failure or self.fleet.nobody()
+        raise failure or self.fleet.unavailable()
 
     def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
         """Look up a prompt in the replicas' caches; empty where the policy does not use prefixes."""
@@ -107,7 +107,7 @@ class DispatchContext:
         attempt.started_at = self.clock()
         if self._prefixes is not None and attempt.route.chain:
             predicted = attempt.route.cached.get(attempt.replica_id, 0)
-            self._prefixes.told(attempt.replica_id, predicted, attempt.cached_tokens)
+            self._prefixes.record_cached(attempt.replica_id, predicted, attempt.cached_tokens)
 
     def ended(self, attempt: Attempt, error: PenstockError | None) -> None:
         """Report an attempt's end, exactly once each; `error` is what ended it, if anything did."""

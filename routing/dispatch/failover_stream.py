@@ -22,7 +22,7 @@ from routing.dispatch.attempt import Attempt
 from routing.dispatch.disaggregated import PairAttempt
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.hedging import race, settle
-from routing.dispatch.migration import History, after_loss, continuation, rest_of
+from routing.dispatch.migration import History, after_loss, continuation, continued_route
 from routing.transports.inbox import Inbox
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class FailoverStream:
     def started(self, attempt: Attempt) -> None:
         if attempt.rival is not None:
             self._won(attempt)
-        self._no_timer()
+        self._cancel_timer()
         self._dispatch_context.started(attempt)
         if self._admission is not None:
             self._admission.started()
@@ -177,7 +177,7 @@ class FailoverStream:
 
     def parted(self, attempt: Attempt) -> None:
         self._leave(attempt)
-        self._guarded(lambda: self._go_on(attempt, attempt.history, None))
+        self._guarded(lambda: self._continue(attempt, attempt.history, None))
 
     def lost(self, attempt: Attempt, error: PenstockError) -> None:
         """Continue what the lost attempt left unfinished elsewhere, or end the stream with the error."""
@@ -186,7 +186,7 @@ class FailoverStream:
         if rival is not None:
             self.decision = rival.decision
         else:
-            self._no_timer()
+            self._cancel_timer()
             # One error object fails all streams of a replica; raised in each, its traceback would keep them all alive.
             own = copy(error)
             self._guarded(lambda: self._after(attempt, own))
@@ -218,7 +218,7 @@ class FailoverStream:
         if untouched:
             self._retry(attempt, history, error)
         else:
-            self._go_on(attempt, history, error)
+            self._continue(attempt, history, error)
 
     def _retry(self, attempt: Attempt, history: History, error: PenstockError) -> None:
         """Send the submit once more. Raises `error` when it may not be retried."""
@@ -229,7 +229,7 @@ class FailoverStream:
         self.retries += 1
         self._place(msgspec.structs.replace(attempt.route, now=now), attempt.submit, history, error)
 
-    def _go_on(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
+    def _continue(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
         """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot."""
         dispatch_context, inbox, submit = self._dispatch_context, self.inbox, self._submit
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
@@ -241,8 +241,8 @@ class FailoverStream:
                 self._over.add(index)
                 inbox.put((index, (), None, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens))))
                 continue
-            route = rest_of(self.route, len(tokens), cached, now)
-            own = history if attempt.sequences == 1 else history.of_one(len(tokens), before)
+            route = continued_route(self.route, len(tokens), cached, now)
+            own = history if attempt.sequences == 1 else history.for_sequence(len(tokens), before)
             self.migrations += 1
             self._place(route, continuation(submit, index, tokens), own, error)
 
@@ -317,12 +317,12 @@ class FailoverStream:
         self._dispatch_context.ended(attempt, error)
 
     def _end(self, error: PenstockError | None) -> None:
-        self._no_timer()
+        self._cancel_timer()
         self.inbox.close()
         while self._attempts:
             self._leave(self._attempts[-1], error)
 
-    def _no_timer(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -33,7 +33,7 @@ class History(msgspec.Struct, frozen=True):
         """Return the history with a replica that refused the request at once added to `tried`."""
         return msgspec.structs.replace(self, tried=(*self.tried, replica_id))
 
-    def of_one(self, tokens: int, of_all: int) -> "History":
+    def for_sequence(self, tokens: int, of_all: int) -> "History":
         """Return the history of one of several answers: it has `tokens` tokens, all together have `of_all`."""
         failed_at = tokens if self.failed_at == of_all else None
         return msgspec.structs.replace(self, failed_at=failed_at)
@@ -90,7 +90,7 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
     )
 
 
-def rest_of(route: RouteRequest, tokens: int, cached: Mapping[str, int], now: float) -> RouteRequest:
+def continued_route(route: RouteRequest, tokens: int, cached: Mapping[str, int], now: float) -> RouteRequest:
     """Return the route of one answer that continues after `tokens` tokens; `cached` is for the whole prompt."""
     return msgspec.structs.replace(
         route,

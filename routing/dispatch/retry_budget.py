@@ -24,7 +24,7 @@ class RetryBudget:
         self._left = MOST
         self._at = clock()
 
-    def asked(self) -> None:
+    def add_request(self) -> None:
         """Credit the bucket for a new request."""
         left = self._left + PER_REQUEST
         self._left = left if left < MOST else MOST

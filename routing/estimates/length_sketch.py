@@ -23,7 +23,7 @@ _HEAVIEST: Final = 1e9
 class LengthSketch:
     """A fading histogram: adding a length is O(1) (a cut one O(buckets)), a query O(buckets), which are 81."""
 
-    __slots__ = ("_asked", "_counts", "_mean", "_next", "_total", "_weighted")
+    __slots__ = ("_counts", "_mean", "_mean_bound", "_next", "_total", "_weighted")
 
     def __init__(self) -> None:
         self._counts = array("d", bytes(8 * _BUCKETS))
@@ -31,7 +31,7 @@ class LengthSketch:
         self._total = 0.0
         self._weighted = 0.0
         #: Cache of the last `mean`: its argument and result. Means are queried more often than lengths are learned.
-        self._asked: int | None = None
+        self._mean_bound: int | None = None
         self._mean = 0.0
 
     @property
@@ -63,8 +63,8 @@ class LengthSketch:
 
     def mean(self, most: int) -> float:
         """Return the mean length with each capped at `most`. Needs at least one length."""
-        if most != self._asked:
-            self._asked, self._mean = most, self._mean_up_to(most)
+        if most != self._mean_bound:
+            self._mean_bound, self._mean = most, self._mean_up_to(most)
         return self._mean
 
     def _mean_up_to(self, most: int) -> float:
@@ -85,7 +85,7 @@ class LengthSketch:
         return float(2 ** ((bucket + inside) / _PER_OCTAVE))
 
     def _put(self, bucket: int, tokens: float, weight: float) -> None:
-        self._asked = None
+        self._mean_bound = None
         self._counts[bucket] += weight
         self._total += weight
         self._weighted += weight * tokens

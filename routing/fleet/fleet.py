@@ -17,11 +17,11 @@ from routing.health.outcomes import Outcome, outcome_of
 from routing.health.panic import may_eject
 from routing.health.patience import TICK_SECONDS
 from routing.health.replica_health import STEPPING_SECONDS
-from routing.health.replica_pace import LEAST_PEERS, Pace, slow_ones
+from routing.health.replica_pace import LEAST_PEERS, Pace, slow_replicas
 from routing.health.replica_status import ReplicaStatus, State
 from routing.policies.abilities import Abilities, known_adapters
 from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
-from routing.transports.replica_connection import Listener, ReplicaConnection, Surroundings
+from routing.transports.replica_connection import Listener, ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.transport_registry import connection_to
 
@@ -60,8 +60,8 @@ class Fleet:
         self.on_left: Callable[[str], None] = _ignore_left
         self._clock = clock
         listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
-        self._around = Surroundings(worker, listener, clock, prefixes)
-        self._connections = {spec.id: connection_to(spec, self._around) for spec in specs}
+        self._transport_context = TransportContext(worker, listener, clock, prefixes)
+        self._connections = {spec.id: connection_to(spec, self._transport_context) for spec in specs}
         self._members = Membership(connection.spec for connection in self._connections.values())
         self._closing: set[asyncio.Task[None]] = set()
         self._prove_first = False
@@ -88,7 +88,7 @@ class Fleet:
         self._prove_first = prove_first
         for connection in self._connections.values():
             connection.start(prove_first=prove_first)
-        self._watch = asyncio.create_task(self._look_after())
+        self._watch = asyncio.create_task(self._tick_regularly())
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -108,7 +108,7 @@ class Fleet:
         self._members.want(specs, present, self._clock())
         for id_ in sorted(self._members.leaving.keys() - before):
             log.info("replica %s at %s is no longer among the replicas", id_, present[id_].address)
-        self._let_in()
+        self._connect_missing()
         self._refresh()
 
     def answers(self, replica_id: str) -> bool:
@@ -185,7 +185,7 @@ class Fleet:
         """Return the LoRA adapters that any replica serves by name."""
         return known_adapters(self._connections.values())
 
-    def nobody(self) -> ReplicaUnavailable:
+    def unavailable(self) -> ReplicaUnavailable:
         """Return the error for a request that no replica can take now, with a retry time where replicas gave one."""
         waits = [wait for c in self._connections.values() if (wait := c.back_off) is not None]
         if waits:
@@ -265,29 +265,29 @@ class Fleet:
             connection.tick(probes=id_ not in self._drains)
             if now >= self._drains.get(id_, inf):
                 connection.fail_streams(ReplicaDraining("The replica is being drained."))
-        self._see_off(now)
+        self._remove_leaving(now)
         if now - self._judged_at >= JUDGE_SECONDS:
             self._judged_at = now
-            self._judge_paces(now)
+            self._eject_slow(now)
 
-    def _let_in(self) -> None:
+    def _connect_missing(self) -> None:
         """Begin to connect to the replicas that are wanted and not present."""
         for spec in self._members.missing(self._connections):
             log.info("replica %s at %s is among the replicas", spec.id, spec.address)
-            connection = self._connections[spec.id] = connection_to(spec, self._around)
+            connection = self._connections[spec.id] = connection_to(spec, self._transport_context)
             self._paces[spec.id] = Pace()
             connection.start(prove_first=self._prove_first)
 
-    def _see_off(self, now: float) -> None:
+    def _remove_leaving(self, now: float) -> None:
         """Remove the leaving replicas whose streams have ended or whose time is over."""
         for id_, until in list(self._members.leaving.items()):
             connection = self._connections[id_]
             if now >= until:
                 connection.fail_streams(ReplicaDraining("The replica has left the fleet."))
             if not connection.in_flight:
-                self._part_with(connection)
+                self._remove(connection)
 
-    def _part_with(self, connection: ReplicaConnection) -> None:
+    def _remove(self, connection: ReplicaConnection) -> None:
         id_ = connection.spec.id
         self._members.ends(id_)
         del self._connections[id_], self._paces[id_]
@@ -308,9 +308,9 @@ class Fleet:
             self.on_left(id_)
             self._members.ended(id_)
             if self._watch is not None and not self._watch.done():
-                self._let_in()
+                self._connect_missing()
 
-    async def _look_after(self) -> None:
+    async def _tick_regularly(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
@@ -319,13 +319,13 @@ class Fleet:
                 # Any exception: a fleet without ticks is worse than one missed tick.
                 log.exception("looking after the replicas")
 
-    def _judge_paces(self, now: float) -> None:
+    def _eject_slow(self, now: float) -> None:
         """Eject replicas that have been much slower than their peers for SLOW_SECONDS."""
         slow: dict[str, str] = {}
         for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
             paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
             if len(paces) >= LEAST_PEERS:
-                slow |= slow_ones(paces, now)
+                slow |= slow_replicas(paces, now)
         self._slow_since = {id_: self._slow_since.get(id_, now) for id_ in slow}
         for id_, since in list(self._slow_since.items()):
             if now - since >= SLOW_SECONDS:
@@ -402,7 +402,7 @@ class Fleet:
             in_flight=connection.in_flight,
             share=share if spec.id in self._ready_ids else 0.0,
             breaker_seconds=health.breaker.remaining(now),
-            accuracy=_as_part(accuracy) if accuracy is not None else None,
+            accuracy=_accuracy_share(accuracy) if accuracy is not None else None,
             address=spec.address,
             # For a refused replica the version would be the configured one.
             version=_version(connection) if state is not State.REFUSED else "",
@@ -430,7 +430,7 @@ def _version(connection: ReplicaConnection) -> str:
     return (connection.info.version if connection.info else "") or connection.spec.version
 
 
-def _as_part(accuracy: Accuracy) -> float | None:
+def _accuracy_share(accuracy: Accuracy) -> float | None:
     """Return predicted over actual cached tokens, or the inverse, 0 to 1."""
     less, more = sorted((accuracy.predicted_tokens, accuracy.cached_tokens))
     return less / more if more > 0.0 else None

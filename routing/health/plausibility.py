@@ -15,7 +15,7 @@ UPDATE_FACTOR: Final = 4
 UPDATE_SLACK: Final = 4096
 
 
-def nonsense_in(load: Load, info: ReplicaInfo) -> str:
+def load_problem(load: Load, info: ReplicaInfo) -> str:
     """Describe what is impossible in a load; empty where it is plausible. 0 stands for unknown."""
     if load.kv_blocks_total not in (0, info.kv_blocks_total):
         return f"kv_blocks_total is {load.kv_blocks_total}, at the session's begin {info.kv_blocks_total}"
@@ -33,7 +33,7 @@ def nonsense_in(load: Load, info: ReplicaInfo) -> str:
     return ""
 
 
-def nonsense_in_update(update: KvUpdate, info: ReplicaInfo) -> str:
+def update_problem(update: KvUpdate, info: ReplicaInfo) -> str:
     """Describe what is impossible in an update of the reusable KV blocks; empty where it is plausible."""
     hashes = len(update.stored) + len(update.removed)
     if hashes > UPDATE_FACTOR * info.kv_blocks_total + UPDATE_SLACK:

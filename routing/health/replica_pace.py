@@ -75,7 +75,7 @@ class Pace:
         return self._decoding, self._prefilling
 
 
-def slow_ones(paces: Mapping[str, Pace], now: float) -> dict[str, str]:
+def slow_replicas(paces: Mapping[str, Pace], now: float) -> dict[str, str]:
     """Return the replicas that are slow among these peers, by id, with a short description."""
     found: dict[str, str] = {}
     sorts = zip(("decoding", "prefill"), zip(*(pace.means(now) for pace in paces.values()), strict=True), strict=True)

@@ -90,7 +90,7 @@ class Auto:
             candidates = self._some_of(candidates, request)
         both = [view for view in candidates if view.role is Role.BOTH]
         pair = self._cheapest_pair(candidates, request, crowd) if len(both) < len(candidates) else None
-        return self._decide(request, self._cheapest(both, whole, request, crowd), pair)
+        return self._decide(request, self._cheapest(both, single_parts, request, crowd), pair)
 
     def _cheapest_pair(self, candidates: Sequence[ReplicaView], request: RouteRequest, crowd: float) -> "Pair | None":
         """Return the cheapest pair; None where one side is missing."""
@@ -98,8 +98,8 @@ class Auto:
         decodes = [view for view in candidates if view.role is Role.DECODE]
         if not prefills or not decodes:
             return None
-        before = self._cheapest(prefills, prompt_alone, request, crowd)
-        return Pair(before, self._cheapest(decodes, answer_alone, request, crowd))
+        before = self._cheapest(prefills, prefill_parts, request, crowd)
+        return Pair(before, self._cheapest(decodes, decode_parts, request, crowd))
 
     def _cheapest(
         self, views: Sequence[ReplicaView], parts: _PartsOf, request: RouteRequest, crowd: float
@@ -144,7 +144,7 @@ class Auto:
         self, request: RouteRequest, replica: ReplicaView, prefill: ReplicaView | None, reason: str
     ) -> Decision:
         entry = prefill or replica
-        return Decision(replica, prefill, reason, sum(before_first(entry, self._classes.of(entry), request)))
+        return Decision(replica, prefill, reason, sum(ttft_parts(entry, self._classes.of(entry), request)))
 
     def observe(self, report: Report) -> None:
         """Learn step times, the replicas' pace and the arrival rate."""
@@ -177,12 +177,12 @@ class Auto:
         prefills = [view for view in candidates if view.role is Role.PREFILL]
         for view in candidates:
             if view.role is Role.BOTH:
-                yield self._score(view, None, view, whole(view, of(view), request, crowd), request)
+                yield self._score(view, None, view, single_parts(view, of(view), request, crowd), request)
             elif view.role is Role.DECODE:
-                after = answer_alone(view, of(view), request, crowd)
+                after = decode_parts(view, of(view), request, crowd)
                 for prefill in prefills:
-                    before = prompt_alone(prefill, of(prefill), request, crowd)
-                    yield self._score(view, prefill, prefill, added(before, after), request)
+                    before = prefill_parts(prefill, of(prefill), request, crowd)
+                    yield self._score(view, prefill, prefill, summed(before, after), request)
 
     def _score(
         self, view: ReplicaView, prefill: ReplicaView | None, entry: ReplicaView, parts: _Parts, request: RouteRequest
@@ -257,11 +257,11 @@ class Pair(msgspec.Struct, frozen=True):
         return self.before.value_ready + self.after.value_ready
 
 
-def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+def single_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that computes the prompt and decodes."""
     load, output = view.load, request.expected_output
     running = load.running + load.waiting + view.sent
-    wait, compute = before_first(view, replicas, request)
+    wait, compute = ttft_parts(view, replicas, request)
     step = replicas.decode(running + request.n)
     slower = (step - replicas.decode(running)) * output
     return (
@@ -273,13 +273,13 @@ def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crow
     )
 
 
-def prompt_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+def prefill_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that only computes the prompt."""
-    wait, compute = before_first(view, replicas, request)
+    wait, compute = ttft_parts(view, replicas, request)
     return wait, compute, crowd * compute * (wait + compute) / replicas.token_seconds, 0.0, 0.0
 
 
-def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+def decode_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that decodes once another has computed the prompt."""
     del crowd  # later requests wait for no prompt here
     load, output = view.load, request.expected_output
@@ -291,7 +291,7 @@ def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
     return 0.0, 0.0, 0.0, DECODE_WEIGHT * (decode + handoff), DECODE_WEIGHT * running * slower
 
 
-def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> tuple[float, float]:
+def ttft_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> tuple[float, float]:
     """Return the seconds until the prompts before this one are computed, and those for this one."""
     load, prompt, cached = view.load, request.prompt_tokens, request.cached.get(view.id, 0)
     token, pair = replicas.token_seconds, replicas.pair_seconds
@@ -300,7 +300,7 @@ def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
     return wait, fresh * (token + 0.5 * (prompt + cached) * pair) + replicas.decode(load.running + 1)
 
 
-def added(one: _Parts, other: _Parts) -> _Parts:
+def summed(one: _Parts, other: _Parts) -> _Parts:
     """Add the cost parts of both sides of a pair."""
     a, b, c, d, e = one
     v, w, x, y, z = other

@@ -171,10 +171,10 @@ class PrefixDirectory:
             self._predictions.expire(now)
             self._predictions.add(replica_id, chain, now)
 
-    def told(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
+    def record_cached(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
         """Compare the tokens that `look_up` predicted with those that the replica found in its cache."""
         replica = self._replicas.get(replica_id)
-        if replica is not None and replica.trust.told(predicted_tokens, cached_tokens, self._clock()):
+        if replica is not None and replica.trust.record(predicted_tokens, cached_tokens, self._clock()):
             if replica.trust.factor < 1:
                 self._doubted[replica_id] = replica.trust.factor
             else:

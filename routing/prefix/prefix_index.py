@@ -50,7 +50,7 @@ class PrefixIndex:
         self._retired = 0  # bits that await the next sweep
         self._dead = 0  # bits that are being swept out
         self._swept = 0  # shards that are done
-        self._looks = 0  # for marks
+        self._matches = 0  # for marks
         self._masks: dict[int, int] = {}  # equal masks are one object
         self._named: dict[int, tuple[str, ...]] = {}
 
@@ -159,8 +159,8 @@ class PrefixIndex:
     def _mark(self, hashes: Sequence[int]) -> None:
         # A chain's blocks get their marks together and lose them one by one: to check one of them per match, in turn,
         # is enough to restore the marks of a chain that is matched often.
-        self._looks += 1
-        name = hashes[self._looks % len(hashes)]
+        self._matches += 1
+        name = hashes[self._matches % len(hashes)]
         if self._shards[name & self._low].get(name, _MATCHED) & _MATCHED:
             return
         masks = self._shared_masks()

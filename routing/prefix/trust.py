@@ -3,8 +3,8 @@
 #: Requests with a prediction that are compared before the factor may change.
 ENOUGH_REQUESTS = 20
 #: Below this ratio of actual to predicted tokens predictions are scaled down; from the other one on they are trusted.
-LYING = 0.5
-RIGHT = 0.8
+DISTRUST_BELOW = 0.5
+TRUST_FROM = 0.8
 #: Lower bound of the factor: without any weight predictions could never prove right again.
 LEAST = 0.05
 #: Seconds after a change of the factor in which results of older predictions still come in and are ignored.
@@ -26,30 +26,30 @@ class Trust:
         self.requests = 0
         self.predicted = 0.0
         self.cached = 0.0
-        self._weighed = 0
+        self._compared = 0
         self._sum = 0.0
         self._settled_at = float("-inf")
 
-    def told(self, predicted_tokens: int, cached_tokens: int, now: float) -> bool:
+    def record(self, predicted_tokens: int, cached_tokens: int, now: float) -> bool:
         """Compare one request's tokens, predicted (after scaling) and actual; return whether the factor has changed."""
         if predicted_tokens <= 0 and cached_tokens <= 0:
             return False
-        said = predicted_tokens / self.factor
+        predicted = predicted_tokens / self.factor
         self.requests += 1
         weight = max(_WEIGHT, 1 / self.requests)
-        self.predicted += weight * (said - self.predicted)
+        self.predicted += weight * (predicted - self.predicted)
         self.cached += weight * (cached_tokens - self.cached)
         if predicted_tokens <= 0 or now < self._settled_at:
             return False
-        self._weighed += 1
-        self._sum += min(1.0, cached_tokens / said)
-        if self._weighed < ENOUGH_REQUESTS:
+        self._compared += 1
+        self._sum += min(1.0, cached_tokens / predicted)
+        if self._compared < ENOUGH_REQUESTS:
             return False
-        mean, before = self._sum / self._weighed, self.factor
-        self._weighed, self._sum = 0, 0.0
-        if mean >= RIGHT:
+        mean, before = self._sum / self._compared, self.factor
+        self._compared, self._sum = 0, 0.0
+        if mean >= TRUST_FROM:
             self.factor = 1.0
-        elif mean < LYING or before < 1.0:
+        elif mean < DISTRUST_BELOW or before < 1.0:
             self.factor = max(LEAST, mean)
         if self.factor != before:
             self._settled_at = now + SETTLE_SECONDS

@@ -19,14 +19,14 @@ from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.transports.mailbox import Mailbox
 from routing.transports.mismatch import mismatch
-from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_connection import ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
 #: Seconds between health checks, and the timeout of one.
-LOOK_SECONDS: Final = 1.0
-LOOK_TIMEOUT_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 1.0
+CHECK_TIMEOUT_SECONDS: Final = 5.0
 #: Longest interval in seconds: a replica that cannot be reached is checked less and less often.
 LAST_RETRY_SECONDS: Final = 5.0
 
@@ -41,7 +41,7 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class CheckResult:
     """The result of a health check. `load` is the engine's own over all its users; None: it does not report one."""
 
     info: ReplicaInfo
@@ -64,8 +64,8 @@ class _Flight:
 class CountedConnection(ReplicaConnection):
     """Base of these transports; subclasses implement the health check and the sending of a request."""
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
-        super().__init__(spec, around)
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
+        super().__init__(spec, context)
         self._flights: dict[Mailbox, _Flight] = {}
         self._reached = False
         self._scraped: Load | None = None
@@ -74,7 +74,7 @@ class CountedConnection(ReplicaConnection):
         self._sent = self._sent_prompt = self._sent_kv = 0
 
     @abstractmethod
-    async def _look(self) -> Sighting:
+    async def _check(self) -> CheckResult:
         """Check the replica. Raises Unreachable, or TimeoutError when cut short."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ class CountedConnection(ReplicaConnection):
         self._flights[mailbox] = flight
         self._count(flight, 1)
         flight.cancel = self._send(submit, mailbox)
-        self._see()
+        self._refresh_view()
         return mailbox
 
     def fail_streams(self, error: PenstockError) -> None:
@@ -130,7 +130,7 @@ class CountedConnection(ReplicaConnection):
         await super().aclose()
 
     def _begin(self) -> None:
-        self._spawn(self._keep_looking())
+        self._spawn(self._check_regularly())
 
     def _ask(self) -> Probe | None:
         try:
@@ -144,7 +144,7 @@ class CountedConnection(ReplicaConnection):
         if flight is not None and not flight.started:
             self._prefill -= flight.compute_tokens
             flight.started = True
-            self._see()
+            self._refresh_view()
         mailbox.start(cached_tokens)
 
     def _lost(self, mailbox: Mailbox, error: PenstockError) -> None:
@@ -161,7 +161,7 @@ class CountedConnection(ReplicaConnection):
         flight = self._flights.pop(mailbox)
         self._count(flight, -1)
         flight.gone = True
-        self._see()
+        self._refresh_view()
         self._listener.loaded()
         if cancel:
             flight.cancel()
@@ -176,29 +176,29 @@ class CountedConnection(ReplicaConnection):
             self._sent_prompt += sign * flight.compute_tokens
             self._sent_kv += sign * flight.kv_tokens
 
-    async def _keep_looking(self) -> None:
-        delay = LOOK_SECONDS
+    async def _check_regularly(self) -> None:
+        delay = CHECK_SECONDS
         while True:
             try:
-                async with asyncio.timeout(LOOK_TIMEOUT_SECONDS):
+                async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                     before = list(self._flights.values())
-                    self._sighted(await self._look(), before)
-                delay = LOOK_SECONDS
+                    self._check_passed(await self._check(), before)
+                delay = CHECK_SECONDS
             except (Unreachable, TimeoutError) as error:
-                self._missed(error)
+                self._check_failed(error)
                 delay = min(delay * 1.5, LAST_RETRY_SECONDS)
             except Exception:
                 # Any exception: a replica that is never checked again is worse than one more failed check.
                 log.exception("replica %s at %s", self.spec.id, self.spec.address)
             await asyncio.sleep(delay * random.uniform(0.75, 1.0))
 
-    def _sighted(self, sighting: Sighting, before: list[_Flight]) -> None:
-        problem = mismatch(self.spec, sighting.info)
+    def _check_passed(self, result: CheckResult, before: list[_Flight]) -> None:
+        problem = mismatch(self.spec, result.info)
         if problem:
-            self._missed(Unreachable(problem, refused=True))
+            self._check_failed(Unreachable(problem, refused=True))
             return
-        self.info, self._scraped = sighting.info, sighting.load
-        if sighting.load is not None:
+        self.info, self._scraped = result.info, result.load
+        if result.load is not None:
             for flight in before:
                 if not flight.reported:
                     flight.reported = True
@@ -206,25 +206,25 @@ class CountedConnection(ReplicaConnection):
                         self._sent -= flight.sequences
                         self._sent_prompt -= flight.compute_tokens
                         self._sent_kv -= flight.kv_tokens
-        self._see()
+        self._refresh_view()
         if not self._reached:
             self._reached = True
-            self._found()
+            self._became_reachable()
         self._listener.loaded()
 
-    def _missed(self, error: Unreachable | TimeoutError) -> None:
-        problem = error.problem if isinstance(error, Unreachable) else f"no answer within {LOOK_TIMEOUT_SECONDS:g} s"
+    def _check_failed(self, error: Unreachable | TimeoutError) -> None:
+        problem = error.problem if isinstance(error, Unreachable) else f"no answer within {CHECK_TIMEOUT_SECONDS:g} s"
         refused = isinstance(error, Unreachable) and error.refused
         if not self._reached:
             self.health.away(problem, refused=refused)
             return
         # Open requests may still be answered; they end by themselves if not.
         self._reached = False
-        self._gone(problem)
+        self._became_unreachable(problem)
         if refused:
             self.health.away(problem, refused=True)
 
-    def _see(self) -> None:
+    def _refresh_view(self) -> None:
         """Rebuild the view."""
         load, info = self._scraped, self.info
         if load is None:

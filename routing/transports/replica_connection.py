@@ -43,7 +43,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TransportContext:
     """What all transports of a fleet share. `worker` names this process to replicas, `clock` counts seconds.
 
     `prefixes` follows the replicas' KV caches, where the policy uses prefixes.
@@ -61,16 +61,16 @@ class ReplicaConnection(ABC):
     #: Whether the engine's steps are reported, by which a wedged engine is detected.
     reports_steps = False
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
         self.spec = spec
         #: The replica's own description, once received.
         self.info: ReplicaInfo | None = None
         self.health = ReplicaHealth(self._health_changed)
         #: The last state that was logged.
-        self._said = ""
+        self._logged = ""
         self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
-        self._listener = around.listener
-        self._clock = around.clock
+        self._listener = context.listener
+        self._clock = context.clock
         self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._probe: Probe | None = None
@@ -162,12 +162,12 @@ class ReplicaConnection(ABC):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _found(self) -> None:
+    def _became_reachable(self) -> None:
         """Note that the replica has become reachable."""
         self.health.connected()
         self._probe_if_due(self._clock())
 
-    def _gone(self, why: str) -> None:
+    def _became_unreachable(self, why: str) -> None:
         """Note that the replica is no longer reachable."""
         if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
             self._listener.failing(self.spec.id, "its connection is lost again and again")
@@ -175,7 +175,7 @@ class ReplicaConnection(ABC):
     def _health_changed(self) -> None:
         health, spec = self.health, self.spec
         now = f"{health.state.value}{f': {health.reason}' if health.reason else ''}"
-        if not self._closing and now != self._said:
-            self._said = now
+        if not self._closing and now != self._logged:
+            self._logged = now
             log.log(_LEVELS.get(health.state, logging.WARNING), "replica %s at %s is %s", spec.id, spec.address, now)
         self._listener.changed()

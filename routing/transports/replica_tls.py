@@ -62,7 +62,7 @@ def open_channel(address: str, tls: TlsFiles | None, options: Options) -> grpc.a
     return grpc.aio.secure_channel(host, credentials, options=[*options, *name])
 
 
-def in_words(problem: str, address: str, tls: TlsFiles | None) -> str:
+def readable_problem(problem: str, address: str, tls: TlsFiles | None) -> str:
     """Describe a failed connection for operators, where gRPC's own words are not clear."""
     tls = tls or TlsFiles()
     if "Hostname Verification Check failed" in problem:

@@ -14,13 +14,13 @@ from protos.protocol_error import ProtocolError
 from protos.types import KvUpdate, Load, Submit
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
-from routing.health.plausibility import nonsense_in, nonsense_in_update
+from routing.health.plausibility import load_problem, update_problem
 from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.transports.mismatch import mismatch
 from routing.transports.mux import Session, SessionRefused, describe
-from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_connection import ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
-from routing.transports.replica_tls import in_words
+from routing.transports.replica_tls import readable_problem
 from routing.transports.unreported import Unreported
 
 log = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ class SessionConnection(ReplicaConnection):
 
     reports_steps = True
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
-        super().__init__(spec, around)
-        self._worker = around.worker
-        self._prefixes = around.prefixes
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
+        super().__init__(spec, context)
+        self._worker = context.worker
+        self._prefixes = context.prefixes
         self._kv_session: Session | None = None  # the one that carries KV updates
         self._epoch = 0
         self._sessions: list[Session] = []
@@ -78,7 +78,7 @@ class SessionConnection(ReplicaConnection):
                 self._spawn_session(persistent=False)
             session = min(self._sessions, key=lambda s: s.streams)
         leg = session.open(submit, None if self.view.reserves_output else kv_tokens, compute_tokens, receiver)
-        self._see(self.view.load)
+        self._refresh_view(self.view.load)
         return leg
 
     def fail_streams(self, error: PenstockError) -> None:
@@ -90,10 +90,10 @@ class SessionConnection(ReplicaConnection):
             probe = TokenProbe(self._sessions[0].open(PROBE))
         except ReplicaUnavailable:
             return None  # the session has just ended
-        self._see(self.view.load)
+        self._refresh_view(self.view.load)
         return probe
 
-    def _see(self, load: Load) -> None:
+    def _refresh_view(self, load: Load) -> None:
         """Rebuild the view; called per request and per step, so it only makes a struct from positional arguments."""
         view, sessions = self.view, self._sessions
         first = sessions[0].unreported if sessions else Unreported()
@@ -146,7 +146,7 @@ class SessionConnection(ReplicaConnection):
                 self.spec.address, self._worker, self._on_step, tls=self.spec.tls, kv_updates=kv_updates
             )
         except (grpc.RpcError, SessionRefused, ProtocolError, PemError, TimeoutError) as error:
-            problem = in_words(describe(error), self.spec.address, self.spec.tls)
+            problem = readable_problem(describe(error), self.spec.address, self.spec.tls)
             self._report(problem, refused=isinstance(error, SessionRefused))
             return None
         except Exception:
@@ -165,9 +165,9 @@ class SessionConnection(ReplicaConnection):
         if carries_kv:
             self._kv_begins(session)
         self._sessions.append(session)
-        self._see(self.view.load)
+        self._refresh_view(self.view.load)
         if len(self._sessions) == 1:
-            self._found()
+            self._became_reachable()
         why = ""
         try:
             why = await session.run()
@@ -175,9 +175,9 @@ class SessionConnection(ReplicaConnection):
             if carries_kv and self._prefixes is not None:
                 self._prefixes.left(self.spec.id)
             self._sessions.remove(session)
-            self._see(self.view.load)
+            self._refresh_view(self.view.load)
             if not self._sessions:
-                self._gone(why)
+                self._became_unreachable(why)
             elif why:
                 log.warning("replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
 
@@ -234,7 +234,7 @@ class SessionConnection(ReplicaConnection):
         if load is None:
             return
         was_draining = self.view.load.draining
-        self._see(load)
+        self._refresh_view(load)
         if load.draining != was_draining:
             self._listener.changed()
         if self.health.stepped(self._clock(), load.steps) and step.work is not None:
@@ -245,9 +245,9 @@ class SessionConnection(ReplicaConnection):
         """Whether the step reports implausible values; if so the replica is ejected."""
         info, load, update = self.info, step.load, step.kv_update
         assert info is not None, "a step before the welcome"
-        nonsense = nonsense_in(load, info) if load is not None else self.health.nonsense
+        nonsense = load_problem(load, info) if load is not None else self.health.nonsense
         if not nonsense and update is not None:
-            nonsense = nonsense_in_update(update, info)
+            nonsense = update_problem(update, info)
         if nonsense != self.health.nonsense:
             self.health.doubt(self._clock(), nonsense)
         return bool(nonsense)

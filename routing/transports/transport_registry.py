@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Final
 
-from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_connection import ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 
 #: Engine, as configurations name it -> module and class of its transport.
@@ -16,8 +16,8 @@ TRANSPORTS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def connection_to(spec: ReplicaSpec, around: Surroundings) -> ReplicaConnection:
+def connection_to(spec: ReplicaSpec, context: TransportContext) -> ReplicaConnection:
     """Make the transport for a replica's engine, not started. Raises KeyError for an unknown engine."""
     module, name = TRANSPORTS[spec.engine]
     kind: type[ReplicaConnection] = getattr(import_module(f"routing.transports.{module}"), name)
-    return kind(spec, around)
+    return kind(spec, context)

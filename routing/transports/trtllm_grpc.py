@@ -19,13 +19,13 @@ from protos.features import Feature
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Role, Shape, Submit
-from routing.transports.counted_transport import CountedConnection, Sighting, Unreachable
+from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.http2.grpc_call import Call
 from routing.transports.http2.grpc_channel import CallFailed, Channel
 from routing.transports.http2.grpc_status import Status
 from routing.transports.http2.http2_connection import Full
 from routing.transports.mailbox import Mailbox
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ _TOO_LONG: Final = ("max_num_tokens", "max_seq_len", "max_input_len", "prompt le
 class TrtllmConnection(CountedConnection):
     """The transport to one stock server."""
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
-        super().__init__(spec, around)
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
+        super().__init__(spec, context)
         self._channel: Channel | None = None
         # The server identifies requests by their ids alone, so two attempts at one request need different ids.
         self._ids = f"{uuid4().hex[:12]}-"
@@ -78,7 +78,7 @@ class TrtllmConnection(CountedConnection):
         if self._channel is not None:
             await self._channel.aclose()
 
-    async def _look(self) -> Sighting:
+    async def _check(self) -> CheckResult:
         try:
             if self._channel is None:
                 self._channel = Channel(self.spec.address, self.spec.tls, codec.MAX_MESSAGE_BYTES)
@@ -88,7 +88,7 @@ class TrtllmConnection(CountedConnection):
             if status != codec.HEALTHY:
                 raise Unreachable(f"it says of itself: {status[:200]}")
             if self.info is not None and not anew:
-                return Sighting(self.info)
+                return CheckResult(self.info)
             model = codec.decode_model_info(await channel.ask(codec.MODEL_INFO))
             server = codec.decode_server_info(await channel.ask(codec.SERVER_INFO))
         except CallFailed as error:
@@ -99,10 +99,10 @@ class TrtllmConnection(CountedConnection):
         except Full as error:
             if self.info is None or not error.calls:
                 raise Unreachable(str(error)) from None
-            return Sighting(self.info)  # this worker's own calls, aborts included, fill its limit, so it is alive
+            return CheckResult(self.info)  # this worker's own calls, aborts included, fill its limit, so it is alive
         except (ConnectionError, PemError) as error:
             raise Unreachable(str(error)) from None
-        return Sighting(_info(self.spec, model, server))
+        return CheckResult(_info(self.spec, model, server))
 
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
         request_id = f"{submit.request_id}.{self._ids}{next(self._numbers)}"
@@ -111,17 +111,17 @@ class TrtllmConnection(CountedConnection):
             message = codec.encode_generate(submit, request_id)
         except (TypeError, ValueError):
             log.exception("request %s cannot be sent", submit.request_id)
-            return _soon(request.given_up, InternalError("The gateway failed on this request."))
+            return _call_soon(request.given_up, InternalError("The gateway failed on this request."))
         if len(message) > codec.MAX_MESSAGE_BYTES:
             problem = f"{len(message)} bytes, where the server takes {codec.MAX_MESSAGE_BYTES}"
-            return _soon(request.fail, "context_length_exceeded", problem)
+            return _call_soon(request.fail, "context_length_exceeded", problem)
         assert self._channel is not None, "it has been looked at"
         try:
             request.call = self._channel.start(codec.GENERATE, message, request, trace_headers(submit.trace))
         except Full as error:
-            return _soon(request.ended, Status.RESOURCE_EXHAUSTED, str(error))
+            return _call_soon(request.ended, Status.RESOURCE_EXHAUSTED, str(error))
         except ConnectionError as error:
-            return _soon(request.ended, Status.UNAVAILABLE, str(error))
+            return _call_soon(request.ended, Status.UNAVAILABLE, str(error))
         return request.cancel
 
     def given_up(self, mailbox: Mailbox, error: PenstockError) -> None:
@@ -135,15 +135,15 @@ class TrtllmConnection(CountedConnection):
     def refuses(self, problem: str) -> None:
         """Note that it takes no more calls: nothing is sent there until a health check succeeds."""
         if self.connected:
-            self._missed(Unreachable(problem))
+            self._check_failed(Unreachable(problem))
 
     def abort(self, request_id: str) -> None:
         """Abort a request at the server, whether or not the server knows it."""
-        task = asyncio.create_task(self._tell_abort(request_id))
+        task = asyncio.create_task(self._send_abort(request_id))
         self._aborts.add(task)
         task.add_done_callback(self._aborts.discard)
 
-    async def _tell_abort(self, request_id: str) -> None:
+    async def _send_abort(self, request_id: str) -> None:
         assert self._channel is not None, "there was a request"
         try:
             async with asyncio.timeout(ABORT_SECONDS):
@@ -152,7 +152,7 @@ class TrtllmConnection(CountedConnection):
             log.debug("replica %s did not hear that %s is over: %r", self.spec.id, request_id, error)
 
 
-def _soon(tell: Callable[..., None], *what: object) -> Callable[[], None]:
+def _call_soon(tell: Callable[..., None], *what: object) -> Callable[[], None]:
     """Schedule a callback for after the caller has returned; return the function that cancels it."""
     return asyncio.get_running_loop().call_soon(tell, *what).cancel
 

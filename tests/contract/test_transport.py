@@ -12,7 +12,7 @@ from protos.errors import ClientGone, DeadlineExceeded, PenstockError, ReplicaUn
 from protos.types import FinishReason
 from replicas.engine import Engine
 from routing.contracts.transport import Event, Transport
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.session_transport import SessionConnection
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import DiesAfter, SilentEngine
@@ -34,7 +34,7 @@ async def _mux(
     async with serving(engine, address) as (server, bound):
         spec = spec_of(bound, channels=channels, streams_per_channel=3)
         ready = asyncio.Event()
-        connection = SessionConnection(spec, Surroundings("test", Listener(ready.set)))
+        connection = SessionConnection(spec, TransportContext("test", Listener(ready.set)))
         connection.start()
         try:
             await ready.wait()

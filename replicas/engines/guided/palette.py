@@ -18,7 +18,7 @@ _WORD: Final = re.compile(rb" ?[A-Za-z]+")
 _SHORTEST_BARE: Final = 3
 
 
-class _Small:
+class _NoTokenizer:
     """The tokenizer interface that the library requires."""
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
@@ -53,7 +53,7 @@ class Palette:
         ]
         #: The corpus as indices of words, each sentence's first one without its space where there is such a token.
         self.sentences = [line for line in (_line(sentence, places) for sentence in written) if line]
-        self.tokenizer = LLTokenizer(TokenizerWrapper(_Small(self.texts)), slices=[])
+        self.tokenizer = LLTokenizer(TokenizerWrapper(_NoTokenizer(self.texts)), slices=[])
         self.end = len(self.texts)
 
     def places_of(self, text: bytes) -> list[int] | None:

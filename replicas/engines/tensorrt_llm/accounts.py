@@ -75,7 +75,7 @@ class Accounts:
         if not self._open:
             self._error = 0
 
-    def heard(self, statistics: Mapping[str, Any], now: float) -> None:
+    def correct(self, statistics: Mapping[str, Any], now: float) -> None:
         """Correct by one step's statistics in the library's JSON; missing values stay as they were."""
         cache = statistics.get("kvCacheStats") or {}
         self.blocks_total = int(cache.get("maxNumBlocks") or 0) or self.blocks_total

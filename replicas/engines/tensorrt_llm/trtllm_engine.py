@@ -311,7 +311,7 @@ class TensorRtLlmEngine:
         self._wake.set()
 
     def _statistics(self, item: Mapping[str, Any]) -> None:
-        self._accounts.heard(item, self._clock())
+        self._accounts.correct(item, self._clock())
         self._wake.set()
 
     def _cache_event(self, item: Mapping[str, Any]) -> None:

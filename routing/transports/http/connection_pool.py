@@ -27,7 +27,7 @@ MOST_CONNECTIONS: Final = 4096
 _DEFAULT: Final = Timeouts()
 
 
-class _Patience:
+class _TickLimits:
     """`Timeouts` in ticks, plus one, since the first tick may come right after a sign of life."""
 
     def __init__(self, timeouts: Timeouts) -> None:
@@ -36,7 +36,7 @@ class _Patience:
         self.idle = ceil(IDLE_SECONDS / TICK_SECONDS)
 
 
-class _Attempt:
+class _Connecting:
     """The `Carrier` of an exchange while its connection is being opened."""
 
     def __init__(self, exchange: Http1Request) -> None:
@@ -54,7 +54,7 @@ class _Attempt:
     def resume(self) -> None:
         """Do nothing: no data comes yet."""
 
-    def soon(self, ticks: int) -> None:
+    def expect_end(self, ticks: int) -> None:
         """Do nothing: no data comes yet."""
 
 
@@ -75,19 +75,19 @@ class ConnectionPool:
         self._contexts = contexts
         self._server_name = server_name or origin.host
         self._timeouts = timeouts
-        self._patience = _Patience(timeouts)
+        self._limits = _TickLimits(timeouts)
         self._most = most
         self._loop = asyncio.get_running_loop()
         #: The last used connection is used next, so that surplus ones age.
         self._idle: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
-        self._attempts: set[_Attempt] = set()
+        self._pending: set[_Connecting] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def connections(self) -> int:
         """Number of connections, those being opened included."""
-        return len(self._open) + len(self._attempts)
+        return len(self._open) + len(self._pending)
 
     def send(self, exchange: Http1Request) -> None:
         """Begin an exchange; none of its callbacks is called before this returns."""
@@ -96,7 +96,7 @@ class ConnectionPool:
         else:
             self._connect(exchange)
 
-    def free(self, connection: HttpConnection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         self._idle.append(connection)
 
     def lost(self, connection: HttpConnection) -> None:
@@ -104,7 +104,7 @@ class ConnectionPool:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    def again(self, exchange: Http1Request) -> None:
+    def resend(self, exchange: Http1Request) -> None:
         """Send the exchange on a fresh connection: whatever closed one may have closed all idle ones."""
         self._connect(exchange)
 
@@ -115,9 +115,9 @@ class ConnectionPool:
             self._timer = None
         for connection in list(self._open):
             connection.cancel()
-        tasks = [attempt.task for attempt in self._attempts if attempt.task is not None]
-        for attempt in list(self._attempts):
-            attempt.cancel()
+        tasks = [connecting.task for connecting in self._pending if connecting.task is not None]
+        for connecting in list(self._pending):
+            connecting.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def tick(self) -> None:
@@ -126,14 +126,14 @@ class ConnectionPool:
             connection.tick()
 
     def _connect(self, exchange: Http1Request) -> None:
-        attempt, full = _Attempt(exchange), self.connections >= self._most
-        exchange.carrier = attempt
-        self._attempts.add(attempt)
-        attempt.task = self._loop.create_task(self._make(attempt, full=full))
+        connecting, full = _Connecting(exchange), self.connections >= self._most
+        exchange.carrier = connecting
+        self._pending.add(connecting)
+        connecting.task = self._loop.create_task(self._make(connecting, full=full))
         # A task that is cancelled before it begins runs nothing but this.
-        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+        connecting.task.add_done_callback(lambda _: self._pending.discard(connecting))
 
-    async def _make(self, attempt: _Attempt, *, full: bool) -> None:
+    async def _make(self, connecting: _Connecting, *, full: bool) -> None:
         failure = None
         try:
             if full:
@@ -145,9 +145,9 @@ class ConnectionPool:
         except TimeoutError:
             failure = f"no connection within {self._timeouts.connect:g} s"
         except (OSError, PemError, ValueError) as error:
-            failure = in_words(error, self._server_name)
-        self._attempts.discard(attempt)
-        exchange, attempt.exchange = attempt.exchange, None
+            failure = connection_problem(error, self._server_name)
+        self._pending.discard(connecting)
+        exchange, connecting.exchange = connecting.exchange, None
         if exchange is None:
             if failure is None:
                 connection.cancel()
@@ -163,7 +163,7 @@ class ConnectionPool:
     async def _connection(self) -> HttpConnection:
         context = self._contexts() if self._contexts is not None else None
         _, connection = await self._loop.create_connection(
-            lambda: HttpConnection(self, self._patience),
+            lambda: HttpConnection(self, self._limits),
             self.origin.host,
             self.origin.port,
             ssl=context,
@@ -176,7 +176,7 @@ class ConnectionPool:
         self._timer = self._loop.call_later(TICK_SECONDS, self._ticked) if self._open else None
 
 
-def in_words(error: Exception, server_name: str) -> str:
+def connection_problem(error: Exception, server_name: str) -> str:
     """Return why no connection could be opened, for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted for {server_name}: {error.verify_message or error.reason}"

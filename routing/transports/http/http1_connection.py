@@ -16,7 +16,7 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 
 
-class Patience(Protocol):
+class TickLimits(Protocol):
     """Timeouts of a connection in ticks of the pool."""
 
     @property
@@ -35,10 +35,10 @@ class Patience(Protocol):
         ...
 
 
-class Home(Protocol):
+class Owner(Protocol):
     """Callbacks of a connection to its pool."""
 
-    def free(self, connection: "HttpConnection") -> None:
+    def release(self, connection: "HttpConnection") -> None:
         """The connection can take another request."""
         ...
 
@@ -46,7 +46,7 @@ class Home(Protocol):
         """The connection is closed or about to be. Called once."""
         ...
 
-    def again(self, exchange: Http1Request) -> None:
+    def resend(self, exchange: Http1Request) -> None:
         """Send the exchange again: the upstream had closed the connection before it, so nothing was answered."""
         ...
 
@@ -58,9 +58,9 @@ class _Refused(Exception):
 class HttpConnection(asyncio.Protocol):
     """The `Carrier` of an exchange, once it is connected."""
 
-    def __init__(self, home: Home, patience: Patience) -> None:
-        self._home = home
-        self._patience = patience
+    def __init__(self, owner: Owner, limits: TickLimits) -> None:
+        self._owner = owner
+        self._limits = limits
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._feed: Callable[[bytes], None] = self._parser.feed_data
@@ -68,13 +68,13 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._lines = 0
         #: Bytes since the last byte of a body.
-        self._dry = 0
+        self._bodiless_bytes = 0
         self._used = 0
         self._heard = self._headed = self._complete = self._until_end = self._clean = False
         self._paused = False
         #: Ticks without a byte, and their bound.
-        self._quiet = 0
-        self._limit = patience.idle
+        self._silent_ticks = 0
+        self._limit = limits.idle
         self._listed = True
 
     @property
@@ -89,18 +89,18 @@ class HttpConnection(asyncio.Protocol):
         exchange.carrier = self
         self._used += 1
         self._headers = {}
-        self._lines = self._dry = self._quiet = 0
+        self._lines = self._bodiless_bytes = self._silent_ticks = 0
         self._heard = self._headed = self._complete = self._until_end = False
         self._clean = True
-        self._limit = self._patience.first_byte
+        self._limit = self._limits.first_byte
         self._transport.write(exchange.request)
 
     def tick(self) -> None:
         """Count a tick of the pool."""
         if self._paused:
             return
-        self._quiet += 1
-        if self._quiet <= self._limit:
+        self._silent_ticks += 1
+        if self._silent_ticks <= self._limit:
             return
         if self._exchange is None:
             self._close()
@@ -108,8 +108,8 @@ class HttpConnection(asyncio.Protocol):
             what = "its answer stood still" if self._heard else "nothing of its answer came"
             self._fail(Fault.TIMEOUT, f"{what} for too long")
 
-    def soon(self, ticks: int) -> None:
-        self._quiet, self._limit = 0, ticks
+    def expect_end(self, ticks: int) -> None:
+        self._silent_ticks, self._limit = 0, ticks
 
     def cancel(self) -> None:
         self._exchange = None
@@ -123,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
     def resume(self) -> None:
         if self._paused and self._transport is not None:
             self._paused = False
-            self._quiet = 0
+            self._silent_ticks = 0
             self._transport.resume_reading()
 
     # asyncio.Protocol
@@ -132,12 +132,12 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._quiet = 0
+        self._silent_ticks = 0
         if self._exchange is None:
             self._close()  # an answer without a request
             return
         self._heard = True
-        self._dry += len(data)
+        self._bodiless_bytes += len(data)
         try:
             self._feed(data)
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -145,7 +145,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._complete:
             self._end()
-        elif self._dry > MAX_HEAD_BYTES:
+        elif self._bodiless_bytes > MAX_HEAD_BYTES:
             self._fail(Fault.NONSENSE, f"more than {MAX_HEAD_BYTES} bytes without a body")
 
     def eof_received(self) -> None:
@@ -157,13 +157,13 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._feed = _deaf  # breaks the reference cycle: the parser holds on to this object
+        self._feed = _discard  # breaks the reference cycle: the parser holds on to this object
         exchange = self._exchange
         if exchange is not None and not self._heard and self._used > 1 and not exchange.retried:
             self._exchange = exchange.carrier = None
             exchange.retried = True
             self._leave()
-            self._home.again(exchange)
+            self._owner.resend(exchange)
             return
         when = "within its answer" if self._heard else "without an answer"
         self._fail(Fault.CUT, f"the connection was closed {when}{f': {exc}' if exc is not None else ''}")
@@ -190,7 +190,10 @@ class HttpConnection(asyncio.Protocol):
             if status == 101:
                 raise _Refused("it changes the protocol")
             return
-        if self._dry > MAX_HEAD_BYTES and sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEAD_BYTES:
+        if (
+            self._bodiless_bytes > MAX_HEAD_BYTES
+            and sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEAD_BYTES
+        ):
             raise _Refused(f"a head of more than {MAX_HEAD_BYTES} bytes")
         coding = headers.get(b"transfer-encoding")
         if coding is not None and coding.strip().lower() != b"chunked":
@@ -202,8 +205,8 @@ class HttpConnection(asyncio.Protocol):
         exchange.answered(status, headers)
 
     def on_body(self, data: bytes) -> None:
-        self._dry = 0
-        self._limit = self._patience.between_bytes
+        self._bodiless_bytes = 0
+        self._limit = self._limits.between_bytes
         if self._exchange is not None and not self._complete:
             self._exchange.received(data)
 
@@ -220,9 +223,9 @@ class HttpConnection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         self.resume()
         if self._clean and self._is_at_rest():
-            self._quiet, self._limit = 0, self._patience.idle
+            self._silent_ticks, self._limit = 0, self._limits.idle
             # Before `ended`, whose callee may send the next request at once.
-            self._home.free(self)
+            self._owner.release(self)
         else:
             self._close()
         if exchange is not None:
@@ -262,8 +265,8 @@ class HttpConnection(asyncio.Protocol):
     def _leave(self) -> None:
         if self._listed:
             self._listed = False
-            self._home.lost(self)
+            self._owner.lost(self)
 
 
-def _deaf(data: bytes) -> None:
+def _discard(data: bytes) -> None:
     """Discard data."""

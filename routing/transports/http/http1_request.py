@@ -46,7 +46,7 @@ class Carrier(Protocol):
         """Resume reading."""
         ...
 
-    def soon(self, ticks: int) -> None:
+    def expect_end(self, ticks: int) -> None:
         """Close unless the answer ends within this many ticks of the pool; all that is needed of it has come."""
         ...
 

@@ -10,7 +10,7 @@ from routing.transports.http.origin import head
 _ACCEPT: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "penstock"}
 
 
-class _Whole(Http1Request):
+class _BufferedGet(Http1Request):
     __slots__ = ("_limit", "_parts", "_size", "_status", "answer")
 
     def __init__(self, request: bytes, limit: int) -> None:
@@ -56,7 +56,7 @@ async def get(
 
 async def ask(pool: ConnectionPool, request: bytes, limit: int) -> tuple[int, bytes]:
     """Send the raw HTTP `request`; return status and body, at most `limit` bytes. Raises HttpFailure."""
-    exchange = _Whole(request, limit)
+    exchange = _BufferedGet(request, limit)
     pool.send(exchange)
     try:
         return await exchange.answer

@@ -105,7 +105,7 @@ class Call:
         del partial[:at]
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether no message is incomplete."""
         return not self._partial
 

@@ -10,7 +10,7 @@ from protos.renewed import Renewed
 from routing.transports.http2.grpc_call import Call, Handler
 from routing.transports.http2.grpc_status import Status
 from routing.transports.http2.http2_connection import Connection
-from routing.transports.replica_tls import TlsFiles, in_words, renewed_ssl_context
+from routing.transports.replica_tls import TlsFiles, readable_problem, renewed_ssl_context
 
 _TLS: Final = "grpcs://"
 _UNIX: Final = "unix:"
@@ -62,7 +62,7 @@ class Channel:
         try:
             await connection.ready
         except ConnectionError as error:
-            raise ConnectionError(in_words(f"{error}: Socket closed", self._address, self._tls)) from None
+            raise ConnectionError(readable_problem(f"{error}: Socket closed", self._address, self._tls)) from None
         except asyncio.CancelledError:
             connection.close()
             raise
@@ -96,13 +96,13 @@ class Channel:
         except ssl.SSLCertVerificationError as error:
             raise ConnectionError(self._distrust(error, host)) from None
         except ssl.SSLError as error:
-            raise ConnectionError(in_words(error.reason or str(error), self._address, self._tls)) from None
+            raise ConnectionError(readable_problem(error.reason or str(error), self._address, self._tls)) from None
         except OSError as error:
             raise ConnectionError(str(error)) from None
         return connection
 
     def _distrust(self, error: ssl.SSLCertVerificationError, host: str) -> str:
-        """Describe what is wrong with the server's certificate, as `in_words`."""
+        """Describe what is wrong with the server's certificate, as `readable_problem`."""
         if error.verify_code in _MISMATCHES:
             return f"its certificate is not for {self._tls.server_name or host}"
         by = self._tls.ca or "the authorities of this system"
@@ -119,7 +119,7 @@ class Channel:
         answer = _Answer()
         call = self.start(path, message, answer)
         try:
-            return await answer.whole
+            return await answer.complete
         finally:
             call.cancel()
 
@@ -132,7 +132,7 @@ class _Answer:
     """The `Handler` of a unary call."""
 
     def __init__(self) -> None:
-        self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.complete: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._message: bytes | None = None
 
     def received(self, message: bytes) -> None:
@@ -141,11 +141,11 @@ class _Answer:
             self._message = message
 
     def ended(self, status: Status, details: str) -> None:
-        if self.whole.done():
+        if self.complete.done():
             return
         if status is not Status.OK:
-            self.whole.set_exception(CallFailed(status, details))
+            self.complete.set_exception(CallFailed(status, details))
         elif self._message is None:
-            self.whole.set_exception(CallFailed(Status.INTERNAL, "no answer"))
+            self.complete.set_exception(CallFailed(Status.INTERNAL, "no answer"))
         else:
-            self.whole.set_result(self._message)
+            self.complete.set_result(self._message)

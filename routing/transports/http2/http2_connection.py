@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
 
     def end(self, call: Call, status: Status, details: str) -> None:
         self.cancel(call)
-        self._tell(call, status, details)
+        self._end_handler(call, status, details)
 
     def close(self, why: str = "the connection is closed") -> None:
         """End every call and the connection."""
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
             call.answered = True
         if ends:
             status, details = of_trailers(fields)
-            if status is Status.OK and not call.whole:
+            if status is Status.OK and not call.complete:
                 status, details = Status.INTERNAL, "the call ended within a message"
             self._finish(call, status, details)
 
@@ -365,10 +365,10 @@ class Connection(asyncio.Protocol):
         self._forget(call)
         if unsent:
             self._write(_frame(_RESET, 0, call.number, _U32.pack(_CANCEL)))
-        self._tell(call, status, details)
+        self._end_handler(call, status, details)
         self._close_if_done()
 
-    def _tell(self, call: Call, status: Status, details: str) -> None:
+    def _end_handler(self, call: Call, status: Status, details: str) -> None:
         try:
             call.handler.ended(status, details)
         except Exception:
@@ -394,7 +394,7 @@ class Connection(asyncio.Protocol):
         self._calls.clear()
         for call in calls:
             call.open = False
-            self._tell(call, Status.UNAVAILABLE, why)
+            self._end_handler(call, Status.UNAVAILABLE, why)
         transport, self._transport = self._transport, None
         if transport is not None:
             # Not `close`: with it a peer could make TLS wait for its close_notify.

@@ -20,12 +20,12 @@ _NO_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,')
 
 
 class BadStream(Exception):
-    """The stream cannot be relayed any further. `problem` is for the log; `told`: the upstream itself sent an error."""
+    """The stream cannot be relayed any further. `problem` is for the log; `from_upstream`: it sent an error."""
 
-    def __init__(self, problem: str, *, told: bool = False) -> None:
+    def __init__(self, problem: str, *, from_upstream: bool = False) -> None:
         super().__init__(problem)
         self.problem = problem
-        self.told = told
+        self.from_upstream = from_upstream
 
 
 class EventStream:
@@ -171,7 +171,7 @@ class EventStream:
             raise BadStream("an event that is not the API's JSON") from None
         if chunk.is_error:
             # The message may quote the prompt or the answer.
-            raise BadStream(f"an error in the stream: {redacted_words(bytes(chunk.error or b''))}", told=True)
+            raise BadStream(f"an error in the stream: {redacted_words(bytes(chunk.error or b''))}", from_upstream=True)
         for choice in chunk.choices or ():
             if choice.finish_reason is not None:
                 self._ended.add(choice.index)

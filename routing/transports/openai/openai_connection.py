@@ -10,18 +10,18 @@ from protos.errors import ClientError, PenstockError, ReplicaUnavailable, Upstre
 from protos.types import ReplicaInfo, Submit
 from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import Probe
-from routing.transports.counted_transport import CountedConnection, Sighting, Unreachable
+from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
 from routing.transports.http.origin import origin_of
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.settings import KeyedUpstream
 from routing.transports.openai.upstream_call import UpstreamCall
-from routing.transports.openai.upstream_check import Looks
+from routing.transports.openai.upstream_check import UpstreamCheck
+from routing.transports.openai.upstream_json import JsonCall
 from routing.transports.openai.upstream_refusals import Refusal
 from routing.transports.openai.upstream_request import Requests
 from routing.transports.openai.upstream_stream import StreamCall
-from routing.transports.openai.whole import WholeCall
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import SslContexts
 
@@ -38,8 +38,8 @@ class OpenAIConnection(CountedConnection):
     An upstream over its limit (429, or 503 with a time to wait) gets no requests for the time that it states.
     """
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
-        super().__init__(spec, around)
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
+        super().__init__(spec, context)
         upstream = spec.settings if isinstance(spec.settings, KeyedUpstream) else KeyedUpstream()
         self._settings = settings = upstream.settings
         self._key = upstream.key
@@ -56,12 +56,12 @@ class OpenAIConnection(CountedConnection):
             most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,
         )
         self._requests = Requests(origin, self.model, settings)
-        self._looks = Looks(self._pool, settings, self._look_headers, spec.id)
+        self._upstream_check = UpstreamCheck(self._pool, settings, self._check_headers, spec.id)
         #: The request to send, between `open` and `_send`.
         self._request = b""
         self._block_tokens = 0
         #: When its health path is requested next.
-        self._look_at = 0.0
+        self._next_check = 0.0
         #: End of the time for which it asked to get no requests.
         self._away_until: float | None = None
 
@@ -102,7 +102,7 @@ class OpenAIConnection(CountedConnection):
         if self._away_until is not None and self._clock() >= self._away_until:
             self._away_until = None
             if self._reached:
-                self._found()
+                self._became_reachable()
         super().tick(probes=probes)
 
     async def aclose(self) -> None:
@@ -112,11 +112,11 @@ class OpenAIConnection(CountedConnection):
     def answers(self, mailbox: Mailbox, cached_tokens: int) -> None:
         self._alive()
         # An upstream that answers is healthy.
-        self._look_at = self._clock() + self._settings.health_seconds
+        self._next_check = self._clock() + self._settings.health_seconds
         self._started(mailbox, cached_tokens)
 
     def gave_up(self, call: UpstreamCall, error: PenstockError, what: str) -> None:
-        self._look_at = 0.0
+        self._next_check = 0.0
         self._end(call, error, what)
 
     def refuses(self, call: UpstreamCall, said: Refusal) -> None:
@@ -132,27 +132,27 @@ class OpenAIConnection(CountedConnection):
             self._alive()
         self._end(call, error, said.what)
 
-    async def _look(self) -> Sighting:
+    async def _check(self) -> CheckResult:
         now = self._clock()
         if self._away_until is not None:
-            return Sighting(self._own_info())
-        if now >= self._look_at:
+            return CheckResult(self._own_info())
+        if now >= self._next_check:
             if not self._reached:
-                self._looks.renew()
-            await self._looks.health()
-            self._look_at = now + self._settings.health_seconds
-        found = await self._looks.load()
+                self._upstream_check.renew()
+            await self._upstream_check.health()
+            self._next_check = now + self._settings.health_seconds
+        found = await self._upstream_check.load()
         if found is not None:
             self._block_tokens = found.block_tokens
-        return Sighting(self._own_info(), found.load if found is not None else None)
+        return CheckResult(self._own_info(), found.load if found is not None else None)
 
     def _ask(self) -> Probe | None:
-        return _LookProbe(self._looks)
+        return _HealthProbe(self._upstream_check)
 
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
         payload, request = submit.payload, self._request
         assert payload is not None, "open has seen to it"
-        kind = StreamCall if payload.stream else WholeCall
+        kind = StreamCall if payload.stream else JsonCall
         call = kind(self, request, payload, submit, mailbox)
         self._pool.send(call)
         return call.stop
@@ -173,7 +173,7 @@ class OpenAIConnection(CountedConnection):
             features=spec.features,
         )
 
-    def _look_headers(self) -> dict[str, str]:
+    def _check_headers(self) -> dict[str, str]:
         return {**self._settings.sent_headers, **self._requests.key_header(self._key())}
 
     def _back_off(self, said: Refusal) -> None:
@@ -193,16 +193,16 @@ class OpenAIConnection(CountedConnection):
         self._lost(call.mailbox, error)
 
 
-class _LookProbe:
+class _HealthProbe:
     """A probe without cost: requests the upstream's health path."""
 
-    def __init__(self, looks: Looks) -> None:
-        self._looks = looks
+    def __init__(self, check: UpstreamCheck) -> None:
+        self._upstream_check = check
 
     async def problem(self) -> str:
         """Wait for the answer; return why there is none, or an empty string."""
         try:
-            await self._looks.health()
+            await self._upstream_check.health()
         except Unreachable as error:
             return error.problem
         return ""

@@ -11,16 +11,16 @@ MOST_UNREAD: Final = 128 * 1024
 
 
 class ByteRelay:
-    """The `Relay` of an answer. `hold` and `go_on` pause and resume the wire."""
+    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire."""
 
     __slots__ = (
         "_error",
-        "_go_on",
         "_held",
-        "_hold",
         "_loop",
         "_over",
         "_parts",
+        "_pause",
+        "_resume",
         "_size",
         "_waiter",
         "length",
@@ -29,13 +29,13 @@ class ByteRelay:
         "streamed",
     )
 
-    def __init__(self, *, streamed: bool, hold: Callable[[], None], go_on: Callable[[], None]) -> None:
+    def __init__(self, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self.streamed = streamed
         self.length: int | None = None
         self.seen = 0
         self.reasoning_tokens = 0
-        self._hold = hold
-        self._go_on = go_on
+        self._pause = pause
+        self._resume = resume
         self._held = False
         self._parts: list[bytes] = []
         self._size = 0
@@ -53,7 +53,7 @@ class ByteRelay:
                 self._size = 0
                 if self._held:
                     self._held = False
-                    self._go_on()
+                    self._resume()
                 return data
             if self._error is not None:
                 raise self._error
@@ -74,14 +74,14 @@ class ByteRelay:
             waiter.set_result(None)
         elif self._size > MOST_UNREAD and not self._held:
             self._held = True
-            self._hold()
+            self._pause()
 
     def end(self) -> None:
         """End it: all has come, and the wire no longer waits for the reader."""
         self._over = True
         if self._held:
             self._held = False
-            self._go_on()
+            self._resume()
         self._wake()
 
     def fail(self, error: PenstockError) -> None:

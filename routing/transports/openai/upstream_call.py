@@ -65,11 +65,11 @@ class UpstreamCall(Http1Request):
         self._error_body = b""
 
     @abstractmethod
-    def part(self, data: bytes) -> None:
+    def body_part(self, data: bytes) -> None:
         """Take a part of a successful answer."""
 
     @abstractmethod
-    def whole(self) -> None:
+    def body_ended(self) -> None:
         """The body of a successful answer has ended; not called once it is over."""
 
     def stop(self) -> None:
@@ -90,7 +90,7 @@ class UpstreamCall(Http1Request):
 
     def received(self, data: bytes) -> None:
         if self._refused is None:
-            self.part(data)
+            self.body_part(data)
         elif not self.over:
             self._error_body += data
             if len(self._error_body) > MAX_ERROR_BYTES:
@@ -101,7 +101,7 @@ class UpstreamCall(Http1Request):
         if self.over:
             return
         if self._refused is None:
-            self.whole()
+            self.body_ended()
         else:
             self._refuse(*self._refused)
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from routing.transports.counted_transport import LOOK_TIMEOUT_SECONDS, Unreachable
+from routing.transports.counted_transport import CHECK_TIMEOUT_SECONDS, Unreachable
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
 from routing.transports.http.http_get import get
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 MAX_BYTES: Final = 4 * 1024 * 1024
 
 
-class Looks:
+class UpstreamCheck:
     """Checks of one upstream; each raises Unreachable. `replica` names it in the log."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Looks:
 
     async def _get(self, path: str) -> tuple[int, bytes]:
         try:
-            return await get(self._pool, self._target(path), self._headers(), MAX_BYTES, LOOK_TIMEOUT_SECONDS / 2)
+            return await get(self._pool, self._target(path), self._headers(), MAX_BYTES, CHECK_TIMEOUT_SECONDS / 2)
         except HttpFailure as failure:
             raise Unreachable(failure.problem) from None
         except ValueError as error:

@@ -26,7 +26,7 @@ class StreamCall(UpstreamCall):
         #: Comments before the first event.
         self._first = b""
 
-    def part(self, data: bytes) -> None:
+    def body_part(self, data: bytes) -> None:
         """Take a part of the stream, cut anywhere."""
         if self.over:
             self.cancel()  # data follows the end mark
@@ -46,7 +46,7 @@ class StreamCall(UpstreamCall):
         if events.done and not self.over:
             self._finish()
 
-    def whole(self) -> None:
+    def body_ended(self) -> None:
         """End the body, which is too early unless the answer was complete."""
         end = self._events.close()
         if not self._events.done or self.relay is None:
@@ -58,7 +58,7 @@ class StreamCall(UpstreamCall):
     def _begin(self, shown: bytes) -> None:
         self._first += shown
         if self._events.seen:
-            relay = ByteRelay(streamed=True, hold=self.pause, go_on=self.resume)
+            relay = ByteRelay(streamed=True, pause=self.pause, resume=self.resume)
             relay.seen = self._events.seen
             relay.put(self._first)
             self._first = b""
@@ -73,5 +73,5 @@ class StreamCall(UpstreamCall):
         if self._events.surplus:
             self.cancel()
         elif carrier is not None:
-            carrier.soon(_END_TICKS)
+            carrier.expect_end(_END_TICKS)
         self.finish(self._events.usage, self._events.cut)

@@ -20,12 +20,12 @@ from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Sampling, Submit
 from routing.health.probe import PROBE, Probe, TokenProbe
-from routing.transports.counted_transport import CountedConnection, Sighting, Unreachable
+from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.mailbox import Mailbox
 from routing.transports.mux import describe
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
-from routing.transports.replica_tls import RenewedChannel, in_words
+from routing.transports.replica_tls import RenewedChannel, readable_problem
 from routing.transports.triton.pieces import Pieces
 from routing.transports.triton.settings import TritonSettings
 from routing.transports.triton.triton_answer import Answer, error_of
@@ -66,8 +66,8 @@ _Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic param
 class TritonConnection(CountedConnection):
     """The transport to one model on one Triton server. `spec.settings` are TritonSettings."""
 
-    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
-        super().__init__(spec, around)
+    def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
+        super().__init__(spec, context)
         assert isinstance(spec.settings, TritonSettings), "triton replicas need their settings"
         self._settings = spec.settings
         self._channel: RenewedChannel | None = None
@@ -96,12 +96,12 @@ class TritonConnection(CountedConnection):
         except ReplicaUnavailable:
             return None
 
-    async def _look(self) -> Sighting:
+    async def _check(self) -> CheckResult:
         described, self._described = self._described, False
         try:
             if self._channel is None:
                 self._channel = RenewedChannel(self.spec.address, self.spec.tls, _OPTIONS)
-            await self._see_ready()
+            await self._check_ready()
             if not described:
                 await self._describe()
         except PemError as error:
@@ -111,11 +111,11 @@ class TritonConnection(CountedConnection):
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
                 raise Unreachable(f"no Triton, or no such model there: {error.details()}", refused=True) from None
-            raise Unreachable(in_words(describe(error), self.spec.address, self.spec.tls)) from None
+            raise Unreachable(readable_problem(describe(error), self.spec.address, self.spec.tls)) from None
         self._described = True
         return self._sighting(await self._scraped_state())
 
-    async def _see_ready(self) -> None:
+    async def _check_ready(self) -> None:
         name = self._settings.options.model
         if not codec.decode_server_ready(await self._call(codec.SERVER_READY, codec.encode_server_ready())):
             raise Unreachable("the server is not ready")
@@ -146,7 +146,7 @@ class TritonConnection(CountedConnection):
             self._metrics = TritonMetrics(self._settings.metrics_url, self._settings.options.model, self.spec.id)
         return await self._metrics.look()
 
-    def _sighting(self, state: EngineState | None) -> Sighting:
+    def _sighting(self, state: EngineState | None) -> CheckResult:
         spec, model = self.spec, self._model
         assert model is not None, "it has just been described"
         if state is not None:
@@ -163,7 +163,7 @@ class TritonConnection(CountedConnection):
             kv_blocks_total=state.load.kv_blocks_total if state is not None else 0,
             features=model.features,
         )
-        return Sighting(info, state.load if state is not None else None)
+        return CheckResult(info, state.load if state is not None else None)
 
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
         task = asyncio.create_task(self._exchange(submit, mailbox))

@@ -3,7 +3,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from loadtest.load.parsed_answers import PARSED, Told, require_parsed_answers, told
+from loadtest.load.parsed_answers import PARSED, AnswerParts, answer_parts, require_parsed_answers
 from loadtest.load.processes import BenchError
 from loadtest.load.stack import Stack, Variant
 
@@ -42,7 +42,9 @@ def check(answering: Answering, *variants: Variant) -> None:
 def test_what_is_told_is_the_same_however_it_comes() -> None:
     pieces = [{"function": {"name": "note", "arguments": ""}}, {"function": {"arguments": "{}"}}]
     stream = streamed({"content": ""}, THOUGHT, TEXT, *({"tool_calls": [piece]} for piece in pieces), {})
-    assert told(stream) == told(whole({**TEXT, **THOUGHT, **CALL})) == Told("Yes.", "Hm.", "note{}")
+    assert (
+        answer_parts(stream) == answer_parts(whole({**TEXT, **THOUGHT, **CALL})) == AnswerParts("Yes.", "Hm.", "note{}")
+    )
 
 
 def test_every_variant_is_asked_once() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from loadtest.load.processes import BenchError
-from loadtest.load.same_answers import Said, require_same_answers, said
+from loadtest.load.same_answers import AnswerText, answer_text, require_same_answers
 from loadtest.load.stack import Stack, Variant
 
 
@@ -40,8 +40,9 @@ def check(answering: Answering, *bodies: bytes) -> None:
 
 
 def test_what_is_said_is_the_same_however_it_comes() -> None:
-    assert said(whole("two rivers")) == said(streamed("two ", "rivers")) == Said("two rivers", "length")
-    assert said(whole(None, "content_filter")) == Said("", "content_filter")
+    one, other = answer_text(whole("two rivers")), answer_text(streamed("two ", "rivers"))
+    assert one == other == AnswerText("two rivers", "length")
+    assert answer_text(whole(None, "content_filter")) == AnswerText("", "content_filter")
 
 
 def test_every_body_is_asked_with_filters_and_without() -> None:

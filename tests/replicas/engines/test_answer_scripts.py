@@ -59,10 +59,10 @@ async def test_it_goes_with_whatever_else_is_asked_for() -> None:
 
 def test_it_is_handed_over() -> None:
     said = VOCABULARY.encode_marked(CALL)
-    (course,), handoff = engine_of(**OPTIONS)._courses.of(ask("sunny", prefill_only=True))
+    (course,), handoff = engine_of(**OPTIONS)._planner.of(ask("sunny", prefill_only=True))
     assert handoff is not None
     assert (course.total, handoff.first_tokens) == (1, (said[0],))
-    (course,), _ = engine_of(**OPTIONS)._courses.of(ask("sunny", handoff=handoff))
+    (course,), _ = engine_of(**OPTIONS)._planner.of(ask("sunny", handoff=handoff))
     assert (course.total, course.reason) == (len(said), FinishReason.STOP)
 
 

@@ -128,9 +128,9 @@ class Prefixes(PrefixDirectory):
         self.heard.append((replica_id, list(chain)))
         super().routed(replica_id, chain)
 
-    def told(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
+    def record_cached(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
         self.heard.append((replica_id, predicted_tokens, cached_tokens))
-        super().told(replica_id, predicted_tokens, cached_tokens)
+        super().record_cached(replica_id, predicted_tokens, cached_tokens)
 
 
 class Asking(RoundRobin):

@@ -16,7 +16,7 @@ from protos.errors import (
 from protos.features import Feature
 from protos.types import Sampling, Submit
 from routing.contracts.policy import RouteRequest
-from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, rest_of
+from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, continued_route
 
 LOST_ERROR = ReplicaUnavailable("lost")
 
@@ -57,10 +57,10 @@ def test_a_replica_that_was_lost_before_the_last_token_may_be_asked_again() -> N
 def test_of_several_answers_each_remembers_where_an_engine_failed_on_it() -> None:
     failed = after_loss(History(), "p/0", ReplicaFailed("f"), 12, progressed=True)
     assert failed is not None
-    own = failed.of_one(4, 12)
+    own = failed.for_sequence(4, 12)
     assert after_loss(own, "p/1", ReplicaFailed("f"), 4, progressed=False) is None
     assert after_loss(own, "p/1", ReplicaFailed("f"), 5, progressed=True) is not None
-    assert failed.of_one(4, 13).failed_at is None
+    assert failed.for_sequence(4, 13).failed_at is None
 
 
 def test_what_goes_on_is_what_is_left() -> None:
@@ -78,6 +78,6 @@ def test_what_goes_on_is_what_is_left() -> None:
     )
     route = RouteRequest("r", 2, 10, 3, 6.0, {"p/0": 1}, (5,), 0.5, 1.0, 9.0, 1)
     rest_needs = Feature.RESUMES.value
-    assert rest_of(route, 3, {"p/1": 2}, 4.0) == RouteRequest(
+    assert continued_route(route, 3, {"p/1": 2}, 4.0) == RouteRequest(
         "r", 5, 7, 1, 3.0, {"p/1": 2}, (5,), 0.5, 4.0, 9.0, 1, needs=rest_needs
     )

@@ -33,7 +33,7 @@ def test_retries_are_a_part_of_the_requests_and_of_the_time(moves: list[float | 
     assert taken == min(first, MOST)
     for move in moves:
         if move == "asked":
-            budget.asked()
+            budget.add_request()
             allowed += PER_REQUEST
         elif move == "take":
             taken += budget.take()
@@ -53,7 +53,7 @@ def test_what_is_spent_comes_back_with_time_and_with_requests() -> None:
     assert budget.take()
     assert not budget.take()
     for _ in range(round(1 / PER_REQUEST) + 1):
-        budget.asked()
+        budget.add_request()
     assert budget.take()
     clock.now = 1e9
     assert sum(budget.take() for _ in range(2000)) == MOST

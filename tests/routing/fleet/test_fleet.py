@@ -15,7 +15,7 @@ from protos import codec
 from protos.errors import ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Role, Shape
 from routing.fleet.fleet import Fleet
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.session_transport import ASSUMED_NUM_TOKENS, SessionConnection
 from routing.transports.unreported import Unreported
@@ -212,7 +212,7 @@ async def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() ->
     )
 )
 def test_no_order_of_events_leaves_something_counted(moves: list[tuple[str, int]]) -> None:
-    connection = SessionConnection(spec_of("127.0.0.1:1"), Surroundings("test"))
+    connection = SessionConnection(spec_of("127.0.0.1:1"), TransportContext("test"))
     sessions: list[tuple[Unreported, list[int]]] = []
     for kind, number in moves:
         if kind == "connect" or not sessions:
@@ -227,12 +227,12 @@ def test_no_order_of_events_leaves_something_counted(moves: list[tuple[str, int]
         elif kind in ("lose", "restart"):
             del sessions[-1 if kind == "lose" else 0 :]
         connection._sessions = [SimpleNamespace(unreported=unreported) for unreported, _ in sessions]  # type: ignore[misc]
-        connection._see(Load())
+        connection._refresh_view(Load())
         view = connection.view
         assert view.sent == sum(unreported.sequences for unreported, _ in sessions) >= 0
         assert view.sent == view.sent_prompt_tokens == view.sent_kv_tokens
     connection._sessions = []
-    connection._see(Load())
+    connection._refresh_view(Load())
     assert connection.view.sent == 0
 
 

@@ -13,7 +13,7 @@ from replicas import kv_events
 from replicas.replica_server import ACK_WINDOW
 from routing.fleet.fleet import Fleet
 from routing.prefix.prefix_directory import PrefixDirectory
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.session_transport import SessionConnection
 from tests.fakes import INFO, RawReplica, SilentEngine
 from tests.harness import drained, engine_of, serving, spec_of, submit_of, worker_at
@@ -60,7 +60,7 @@ async def test_what_an_engine_stores_is_found_for_the_next_request() -> None:
             _, (finish,) = await drained(stream)
             stream.close()
             assert finish.cached_tokens == cached
-            directory.told("pool/0", predicted, finish.cached_tokens)
+            directory.record_cached("pool/0", predicted, finish.cached_tokens)
             await until(lambda salt=salt: directory.look_up(prompt, salt).cached)  # type: ignore[misc]
         assert directory.accuracy()["pool/0"].exact
         assert directory.accuracy()["pool/0"].requests == 1
@@ -89,7 +89,7 @@ async def test_only_one_session_of_a_worker_carries_updates() -> None:
         for stream in streams:
             stream.close()
     async with replica.listening() as address:
-        connection = SessionConnection(spec_of(address), Surroundings("test"))
+        connection = SessionConnection(spec_of(address), TransportContext("test"))
         connection.start()
         await until(lambda: len(replica.hellos) == 3)
         assert not replica.hellos[2].kv_updates
@@ -115,10 +115,10 @@ class Misses(PrefixDirectory):
     def __init__(self, update_id: int) -> None:
         super().__init__()
         self._missed = update_id
-        self.heard = 0
+        self.has_events = 0
 
     def updated(self, replica_id: str, update: KvUpdate) -> bool:
-        self.heard += 1
+        self.has_events += 1
         if update.update_id == self._missed:
             self._missed = 0
             return True
@@ -132,7 +132,7 @@ async def test_a_replica_says_again_what_its_worker_has_missed(missed: int) -> N
     async with serving(engine) as (_, address), fleet_at(address, directory):
         for block in range(4):
             engine.say(events=[stored(block, block, block + 1)])
-            await until(lambda block=block: directory.heard > block)  # type: ignore[misc]
+            await until(lambda block=block: directory.has_events > block)  # type: ignore[misc]
         await until(lambda: held(directory) == SEEN)
 
 
@@ -190,7 +190,7 @@ async def test_a_restarted_replica_has_an_empty_cache() -> None:
             await until(lambda: held(directory) == SEEN)
         await until(lambda: held(directory) == {})
         async with serving(engine_of(), address, epoch=2) as (server, _):
-            await until(lambda: server._ledger.heard and directory.accuracy())
+            await until(lambda: server._ledger.has_events and directory.accuracy())
             assert held(directory) == {}
             await fleet.wait_ready(1)
             stream = fleet.open("pool/0", submit_of(prompt=PROMPT[: SIZE + 1]))

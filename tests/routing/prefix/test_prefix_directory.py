@@ -57,7 +57,7 @@ def test_nobody_there_holds_nothing() -> None:
     assert directory.match(CHAIN, 40) == {}
     assert directory.updated("x", KvUpdate(9, stored=[1]))
     directory.routed("x", CHAIN)
-    directory.told("x", 10, 10)
+    directory.record_cached("x", 10, 10)
     directory.left("x")
     directory.joined("without blocks", 0, 100, exact=True)
     assert directory.look_up(PROMPT).chain == ()
@@ -172,13 +172,13 @@ def test_an_index_that_lies_counts_for_less_until_it_is_right_again() -> None:
     for replica_id in ("a", "b"):
         directory.updated(replica_id, KvUpdate(1, stored=CHAIN))
     for _ in range(30):
-        directory.told("a", 39, 4)
-        directory.told("b", 39, 36)
+        directory.record_cached("a", 39, 4)
+        directory.record_cached("b", 39, 36)
     assert directory.look_up(PROMPT).cached == {"a": 4, "b": 39}
     assert directory.accuracy()["a"].factor == pytest.approx(4 / 39)
     clock.now += 60
     for _ in range(30):
         said = directory.look_up(PROMPT).cached["a"]
-        directory.told("a", said, 39)
+        directory.record_cached("a", said, 39)
         clock.now += 2
     assert directory.look_up(PROMPT).cached == {"a": 39, "b": 39}

@@ -13,7 +13,7 @@ class Index:
     def serve(self, requests: int, truth: float, seconds: float = 1.0) -> None:
         for _ in range(requests):
             self.now += seconds
-            self.trust.told(int(1000 * self.trust.factor), int(1000 * truth), self.now)
+            self.trust.record(int(1000 * self.trust.factor), int(1000 * truth), self.now)
 
 
 def test_an_index_that_is_right_is_believed() -> None:
@@ -57,13 +57,13 @@ def test_requests_that_were_on_their_way_when_it_changed_do_not_count() -> None:
     index.serve(trust.ENOUGH_REQUESTS, 0.2)
     for _ in range(1000):
         # Predicted before, at full weight: under the new factor it looks five times the lie it was.
-        assert not index.trust.told(1000, 200, index.now + trust.SETTLE_SECONDS / 2)
+        assert not index.trust.record(1000, 200, index.now + trust.SETTLE_SECONDS / 2)
     assert index.trust.factor == pytest.approx(0.2)
 
 
 def test_what_neither_predicts_nor_finds_says_nothing() -> None:
     one = Trust()
-    assert not one.told(0, 0, 1.0)
+    assert not one.record(0, 0, 1.0)
     assert one.requests == 0
-    one.told(0, 100, 2.0)
+    one.record(0, 100, 2.0)
     assert (one.requests, one.cached, one.factor) == (1, 100, 1.0)

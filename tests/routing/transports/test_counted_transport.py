@@ -11,9 +11,9 @@ from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Finish, FinishReason, Load, ReplicaInfo, Role, Shape
 from routing.health.replica_status import State
-from routing.transports.counted_transport import CountedConnection, Sighting, Unreachable
+from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.mailbox import Mailbox
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from tests.harness import submit_of
 from tests.loops import until
@@ -25,14 +25,14 @@ INFO = ReplicaInfo("m", "toy", "", Shape(), Role.BOTH, 8, 0, 0, 0, features=Feat
 class Toy(CountedConnection):
     """Finds what it is told to find, and gives every request into the test's hands."""
 
-    def __init__(self, spec: ReplicaSpec = SPEC, around: Surroundings | None = None) -> None:
-        super().__init__(spec, around or Surroundings("test"))
-        self.found: Sighting | Exception = Sighting(INFO)
+    def __init__(self, spec: ReplicaSpec = SPEC, context: TransportContext | None = None) -> None:
+        super().__init__(spec, context or TransportContext("test"))
+        self.found: CheckResult | Exception = CheckResult(INFO)
         self.looks = 0
         self.sent: list[Mailbox] = []
         self.cancelled = 0
 
-    async def _look(self) -> Sighting:
+    async def _check(self) -> CheckResult:
         self.looks += 1
         await asyncio.sleep(0)
         if isinstance(self.found, Exception):
@@ -50,7 +50,7 @@ class Toy(CountedConnection):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.005)
     monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.005)
 
 
@@ -86,7 +86,7 @@ async def test_a_scraped_load_counts_for_all_and_what_is_newer_comes_on_top() ->
     toy.start()
     await until(lambda: toy.connected)
     toy.open(submit_of(10), kv_tokens=20, compute_tokens=5)
-    toy.found = Sighting(INFO, Load(running=9))
+    toy.found = CheckResult(INFO, Load(running=9))
     await until(lambda: toy.view.load.running == 9 and toy.view.sent == 0)
     toy.open(submit_of(10), kv_tokens=20, compute_tokens=5)
     assert (toy.view.load.running, toy.view.sent, toy.view.sent_kv_tokens) == (9, 1, 20)
@@ -98,13 +98,13 @@ async def test_a_scraped_load_counts_for_all_and_what_is_newer_comes_on_top() ->
 
 async def test_one_that_cannot_be_reached_gets_nothing_and_comes_back() -> None:
     heard: list[State] = []
-    toy = Toy(around=Surroundings("test", Listener(changed=lambda: heard.append(toy.health.state))))
+    toy = Toy(context=TransportContext("test", Listener(changed=lambda: heard.append(toy.health.state))))
     toy.found = Unreachable("nobody listens")
     toy.start()
     await until(lambda: toy.health.reason == "nobody listens")
     with pytest.raises(ReplicaUnavailable):
         toy.open(submit_of())
-    toy.found = Sighting(INFO)
+    toy.found = CheckResult(INFO)
     await until(lambda: toy.connected)
     assert State.READY in heard
     toy.found = Unreachable("it is another", refused=True)
@@ -116,7 +116,7 @@ async def test_one_that_cannot_be_reached_gets_nothing_and_comes_back() -> None:
 
 async def test_what_is_not_as_configured_is_refused_by_name() -> None:
     toy = Toy(replace(SPEC, version="2026-11"))
-    toy.found = Sighting(ReplicaInfo("m", "toy", "", Shape(tp=2), Role.BOTH, 8, 50, 0, 0, version="2026-10"))
+    toy.found = CheckResult(ReplicaInfo("m", "toy", "", Shape(tp=2), Role.BOTH, 8, 50, 0, 0, version="2026-10"))
     toy.start()
     await until(lambda: toy.health.state is State.REFUSED)
     for part in (
@@ -133,7 +133,7 @@ async def test_a_look_that_fails_of_itself_is_not_the_last_one(caplog: pytest.Lo
     toy.found = ZeroDivisionError("a defect")
     toy.start()
     await until(lambda: toy.looks > 1)
-    toy.found = Sighting(INFO)
+    toy.found = CheckResult(INFO)
     await until(lambda: toy.connected)
     await toy.aclose()
     assert "ZeroDivisionError" in caplog.text

@@ -15,8 +15,8 @@ from replicas.server_tls import ServerTls, add_port
 from routing.transports.replica_tls import (
     RenewedChannel,
     TlsFiles,
-    in_words,
     open_channel,
+    readable_problem,
     renewed_ssl_context,
     ssl_context,
 )
@@ -212,5 +212,7 @@ async def test_a_context_for_http_shows_its_certificate_and_follows_its_files(au
 
 
 def test_words_for_other_problems_stay() -> None:
-    assert in_words("connection refused", "grpcs://h:1", None) == "connection refused"
-    assert in_words("UNAVAILABLE: Socket closed", "grpc://h:1", None).startswith("UNAVAILABLE: Socket closed; perhaps")
+    assert readable_problem("connection refused", "grpcs://h:1", None) == "connection refused"
+    assert readable_problem("UNAVAILABLE: Socket closed", "grpc://h:1", None).startswith(
+        "UNAVAILABLE: Socket closed; perhaps"
+    )

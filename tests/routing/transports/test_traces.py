@@ -11,7 +11,7 @@ from protos import replica_pb2 as pb
 from protos.types import Submit
 from routing.contracts.transport import Leg, Transport
 from routing.dispatch.migration import continuation
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.session_transport import SessionConnection
 from tests import routing_transports, triton_transports
 from tests.fake_triton import FakeTriton
@@ -31,7 +31,7 @@ Open = Callable[[SilentEngine], contextlib.AbstractAsyncContextManager[Transport
 async def over_a_session(engine: SilentEngine) -> AsyncIterator[Transport]:
     ready = asyncio.Event()
     async with serving(engine) as (_, address):
-        connection = SessionConnection(spec_of(address), Surroundings("test", Listener(ready.set)))
+        connection = SessionConnection(spec_of(address), TransportContext("test", Listener(ready.set)))
         connection.start()
         try:
             await ready.wait()

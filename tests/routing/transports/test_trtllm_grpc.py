@@ -14,7 +14,7 @@ from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Adapter, Finish, Handoff, Shape
 from routing.health.replica_status import State
-from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_connection import TransportContext
 from routing.transports.trtllm_grpc import TrtllmConnection
 from tests.fakes import INFO, DropsStream, SilentEngine
 from tests.harness import drained, engine_of, gated_engine, spec_of, submit_of
@@ -151,7 +151,7 @@ async def test_what_a_server_says_of_itself() -> None:
 
 async def state_of(address: str, **options: Any) -> tuple[State, str]:
     """What becomes of a transport to something that it should not use."""
-    transport = TrtllmConnection(spec_of(address, engine="trtllm_grpc", **options), Surroundings("w"))
+    transport = TrtllmConnection(spec_of(address, engine="trtllm_grpc", **options), TransportContext("w"))
     before = transport.health.reason
     transport.start()
     try:

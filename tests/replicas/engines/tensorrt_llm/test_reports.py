@@ -59,7 +59,7 @@ def test_statistics_correct_the_counts_and_age() -> None:
         accounts.opened(holding)
     accounts.advanced(one, 1)
     # Prefixes are shared, so fewer blocks are in use than one would think; all three are in the batch.
-    accounts.heard(statistics(used=2, active=3, scheduled=3), now=10.0)
+    accounts.correct(statistics(used=2, active=3, scheduled=3), now=10.0)
     load = accounts.load(10.1)
     assert (load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total) == (3, 0, 2, 100)
     accounts.advanced(one, 32)  # a block more
@@ -73,9 +73,9 @@ def test_statistics_correct_the_counts_and_age() -> None:
 
 def test_work_is_told_once_and_only_of_steps_that_took_time() -> None:
     accounts = Accounts(32)
-    accounts.heard({"iterLatencyMS": 0}, now=0.0)
+    accounts.correct({"iterLatencyMS": 0}, now=0.0)
     assert accounts.work() is None
-    accounts.heard(statistics(), now=0.0)
+    accounts.correct(statistics(), now=0.0)
     assert accounts.work() == Work(12_500, 10, 2 * 15, 3, 0)
     assert accounts.work() is None
 
@@ -95,7 +95,7 @@ def test_the_counts_never_leave_what_is_possible(moves: list[tuple[int, str, int
         elif move == "close" and key in held:
             accounts.closed(held.pop(key))
         elif move == "stats":
-            accounts.heard(statistics(used=amount, active=amount, queued=key, scheduled=amount // 2), now=0.0)
+            accounts.correct(statistics(used=amount, active=amount, queued=key, scheduled=amount // 2), now=0.0)
         load = accounts.load(0.0)
         assert load.running + load.waiting == len(held)
         assert min(load.running, load.waiting, load.kv_blocks_used, load.prefill_tokens, load.prefill_pairs) >= 0

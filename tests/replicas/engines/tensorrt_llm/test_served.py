@@ -11,7 +11,7 @@ from protos.types import Adapter, FinishReason, KvUpdate
 from replicas.engines.tensorrt_llm.options import LoraOptions
 from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
 from replicas.replica_server import ReplicaServer, serve_pool
-from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.session_transport import SessionConnection
 from tests.fake_tensorrt_llm.llm import LLM
 from tests.harness import drained, serving, spec_of, submit_of, worker_at
@@ -25,7 +25,7 @@ async def connected(engine: TensorRtLlmEngine) -> AsyncIterator[tuple[SessionCon
     async with serving(engine) as (server, address):
         ready = asyncio.Event()
         spec = spec_of(address, engine="tensorrt_llm")
-        connection = SessionConnection(spec, Surroundings("test", Listener(ready.set)))
+        connection = SessionConnection(spec, TransportContext("test", Listener(ready.set)))
         connection.start()
         try:
             await ready.wait()

@@ -153,15 +153,15 @@ def test_it_does_not_matter_how_an_answer_is_cut(cuts: list[int], data: bytes) -
         def get_write_buffer_size(self) -> int:
             return 0
 
-    class Home:
-        def free(self, connection: HttpConnection) -> None: ...
+    class Owner:
+        def release(self, connection: HttpConnection) -> None: ...
         def lost(self, connection: HttpConnection) -> None: ...
-        def again(self, exchange: Http1Request) -> None: ...
+        def resend(self, exchange: Http1Request) -> None: ...
 
-    class Patience:
+    class TickLimits:
         first_byte = between_bytes = idle = 10
 
-    connection = HttpConnection(Home(), Patience())
+    connection = HttpConnection(Owner(), TickLimits())
     connection.connection_made(Wire())  # type: ignore[arg-type]
     connection.take(ear := Ear())
     at = 0

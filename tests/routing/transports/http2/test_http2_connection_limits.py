@@ -131,7 +131,7 @@ def test_empty_frames_are_nothing() -> None:
         side = Side()
         call, heard = side.call()
         side.hear(frame(HEADERS, END_HEADERS, 1, ANSWER), *[frame(DATA, 0, 1)] * 1000)
-        assert (call.open, heard.messages, call.whole) == (True, [], True)
+        assert (call.open, heard.messages, call.complete) == (True, [], True)
         side.hear(frame(DATA, 0, 1, message(b"x") * 3), frame(HEADERS, END_HEADERS | END_STREAM, 1, OK))
         assert (heard.messages, heard.ends) == ([b"x"] * 3, [(Status.OK, "")])
         side.done()

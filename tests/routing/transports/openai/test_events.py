@@ -143,7 +143,7 @@ def test_what_follows_the_end_mark_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "from_upstream"),
     [
         (b'data: {"error":{"message":"out of memory"}}\n\n', True),
         (b'event: error\ndata: {"object":"error","error":{"code":1}}\n\n', True),
@@ -152,10 +152,10 @@ def test_what_follows_the_end_mark_is_noticed() -> None:
         (b"data: " + b"x" * MAX_EVENT_BYTES, False),
     ],
 )
-def test_what_is_no_stream(data: bytes, told: bool) -> None:
+def test_what_is_no_stream(data: bytes, from_upstream: bool) -> None:
     with pytest.raises(BadStream) as caught:
         fed(data, [100_000, 200_000])
-    assert caught.value.told is told
+    assert caught.value.from_upstream is from_upstream
 
 
 def test_a_member_in_a_form_of_its_own_is_left_alone() -> None:

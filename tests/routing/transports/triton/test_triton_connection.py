@@ -25,7 +25,7 @@ TEXT_KINDS = [Kind.ENSEMBLE, Kind.BLS, Kind.LLM_API]
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.01)
 
 

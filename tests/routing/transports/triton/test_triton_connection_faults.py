@@ -19,7 +19,7 @@ from tests.triton_transports import connected, settings_of, transport_to
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.01)
 
 

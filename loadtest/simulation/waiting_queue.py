@@ -25,7 +25,7 @@ class Waiter:
         self.request = request
 
 
-class Line:
+class WaitingQueue:
     """First in, first out, except that the first few may overtake those that find no place.
 
     Once the oldest has found none for a while, the replicas that it would go to are reserved for it, so that it does

@@ -17,7 +17,7 @@ TAIL_BYTES: Final = 16 * 1024
 _TOKEN_BYTES: Final = 4
 
 
-class WholeCall(UpstreamCall):
+class JsonCall(UpstreamCall):
     """Relays the answer once it is complete, unless it is long."""
 
     media = b"application/json"
@@ -32,7 +32,7 @@ class WholeCall(UpstreamCall):
         self._size = 0
         self._tail = b""
 
-    def part(self, data: bytes) -> None:
+    def body_part(self, data: bytes) -> None:
         if self.over:
             return
         self._size += len(data)
@@ -43,7 +43,7 @@ class WholeCall(UpstreamCall):
         if self._size > MOST_WHOLE_BYTES:
             self._begin_long()
 
-    def whole(self) -> None:
+    def body_ended(self) -> None:
         if self.relay is not None:
             self._end_long(self.relay)
             return
@@ -58,7 +58,7 @@ class WholeCall(UpstreamCall):
             self.fail("its answer is an error with a good status" if answer.is_error else "its answer has no choices")
             return
         shown = self._model.shown(body)
-        relay = ByteRelay(streamed=False, hold=self.pause, go_on=self.resume)
+        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
         relay.length = len(shown)
         usage = answer.usage
         relay.seen = (usage.completion_tokens if usage is not None else None) or self._guess()
@@ -73,7 +73,7 @@ class WholeCall(UpstreamCall):
         if not first.lstrip().startswith(b"{"):
             self.fail("its answer is not a JSON object")
             return
-        relay = ByteRelay(streamed=False, hold=self.pause, go_on=self.resume)
+        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
         relay.seen = self._guess()
         self._tail = first[-TAIL_BYTES:]
         relay.put(self._model.shown(first[:-TAIL_BYTES]))

@@ -23,7 +23,7 @@ _STATE_MAGIC = b"sim1"
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SequencePlan:
     """The plan of one sequence of an attempt: `total` tokens of its walk, after those of earlier attempts."""
 
     walk: Walk
@@ -31,7 +31,7 @@ class Course:
     reason: FinishReason
 
 
-class Courses:
+class SequencePlanner:
     """Makes the plans. The same prompt and seed always give the same tokens."""
 
     def __init__(
@@ -72,7 +72,9 @@ class Courses:
         room = min(request.max_tokens, self._max_sequence_tokens - len(request.prompt_ids))
         return room if request.guide is None else min(room, max(1, MAX_GUIDED_TOKENS - request.generated))
 
-    def of(self, request: Submit, composed: "Sequence[Composed] | None" = None) -> tuple[list[Course], Handoff | None]:
+    def of(
+        self, request: Submit, composed: "Sequence[Composed] | None" = None
+    ) -> tuple[list[SequencePlan], Handoff | None]:
         """Return the plans of its sequences, and the handoff of a prefill. `composed` are guided answers."""
         generated, seed = request.generated, self._seed(request)
         walks, room = self.walks(request, seed), self.room(request)
@@ -102,7 +104,7 @@ class Courses:
             natural = self._stopped(walk, natural, ceiling, request)
             stops = natural < limit
             reason = FinishReason.STOP if stops else FinishReason.LENGTH
-            courses.append(Course(walk, min(natural, limit), reason))
+            courses.append(SequencePlan(walk, min(natural, limit), reason))
         return courses, handoff
 
     def _natural(self, walk: Walk, end: int | None, ceiling: int, request: Submit) -> int:
