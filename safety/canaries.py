@@ -39,7 +39,7 @@ class CanaryFilter:
         """Add the canaries found in a request's system and developer messages."""
         if self._words is None:
             return self
-        found = {_fitting(word.rstrip(_AFTER)) for text in instructions for word in self._words.findall(text)}
+        found = {_shortened(word.rstrip(_AFTER)) for text in instructions for word in self._words.findall(text)}
         found = {word for word in found if len(word) >= _SHORTEST and fold(word).strip()}
         return CanaryFilter([*self._tokens, *sorted(found)[:MOST]]) if found else self
 
@@ -47,17 +47,17 @@ class CanaryFilter:
         return self._terms.scan(text, plain) if self._terms is not None else []
 
     def stream(self) -> Stream:
-        return self._terms.stream() if self._terms is not None else _Nothing()
+        return self._terms.stream() if self._terms is not None else _EmptyStream()
 
 
-def _fitting(word: str) -> str:
+def _shortened(word: str) -> str:
     """The longest prefix of a word that a TermFilter accepts."""
     while len(fold(word)) >= WINDOW:
         word = word[:-1]
     return word
 
 
-class _Nothing:
+class _EmptyStream:
     """The stream of a filter without terms."""
 
     def __init__(self) -> None:

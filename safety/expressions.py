@@ -67,12 +67,12 @@ class ExpressionFilter:
 class ExpressionStream:
     """The `Stream` of an ExpressionFilter. It holds the text that may be a match, and the character before it."""
 
-    __slots__ = ("_filter", "_kept", "_start", "_tail", "open")
+    __slots__ = ("_filter", "_held", "_start", "_tail", "open")
 
     def __init__(self, of: ExpressionFilter) -> None:
         self._filter = of
-        self._kept = ""
-        #: Where in the whole text `_kept` starts.
+        self._held = ""
+        #: Where in the whole text `_held` starts.
         self._start = 0
         #: The compiled tail of the last match, while it may go on.
         self._tail: Any = None
@@ -86,7 +86,7 @@ class ExpressionStream:
 
     def _advance(self, piece: str, *, last: bool) -> list[Match]:
         of = self._filter
-        text = self._kept + without_surrogates(piece)
+        text = self._held + without_surrogates(piece)
         at = self.open - self._start
         matches: list[Match] = []
         if self._tail is not None:
@@ -106,12 +106,12 @@ class ExpressionStream:
                     matches += rest
                     return matches
             at = max(at, undecided)
-        self._keep(text, at)
+        self._hold(text, at)
         return matches
 
     def _rest(self, text: str, at: int, undecided: int, last: bool) -> list[Match]:
         """Search on after a match with a tail; the search for heads does not see tails."""
-        self._keep(text, at)
+        self._hold(text, at)
         if self._tail is not None or at >= len(text):
             return []
         return self._advance("", last=last)
@@ -136,11 +136,11 @@ class ExpressionStream:
     def _match(self, start: int, end: int) -> Match:
         return Match(self._start + start, self._start + end, self._filter.label)
 
-    def _keep(self, text: str, at: int) -> None:
+    def _hold(self, text: str, at: int) -> None:
         self.open = self._start + at
         keep = max(0, at - 1)
         self._start += keep
-        self._kept = text[keep:]
+        self._held = text[keep:]
 
 
 def _checked(index: int, pattern: str, flags: str) -> Expression:

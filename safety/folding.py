@@ -13,7 +13,7 @@ from safety.patterns import Patterns
 
 #: Invisible characters: control characters other than white space, soft hyphen, joiners, direction marks,
 #: the braille blank, variation selectors, marks of shorthand and music, tags and the like.
-UNSEEN: Final = (
+INVISIBLE: Final = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -23,17 +23,17 @@ _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u1cff\u1dc0-\u1dff\u20d0-\u20ff\u2cef-\u2cf1\u2d7f\u2de0-\u2dff\u302a-\u302f"
     "\u3099\u309a\ua66f-\uabff\ufb1e\ufe20-\ufe2f\uff9e\uff9f\U00010000-\U0001ffff"
 )
-_IS_UNSEEN: Final = re.compile(f"[{UNSEEN}]").search
-_ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
+_IS_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]").search
+_ONE_BY_ONE: Final = re.compile(f"[{INVISIBLE}{_MARKS}]").search
 #: The invisible characters of ASCII.
 _CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
 #: Tests UTF-8 text for ASCII control characters.
 has_controls: Final = Patterns([rb"[\x00-\x08\x0e-\x1f\x7f]"]).any_in
 _WITHOUT_CONTROLS: Final = dict.fromkeys(_CONTROLS)
 #: Characters that may fold to something else than their lower-case form.
-_OTHERS: Final = re.compile(r"[^\x09-\x0d\x20-\x7e]+")
+_FOLDABLE: Final = re.compile(r"[^\x09-\x0d\x20-\x7e]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SEEN_ASCII: Final = bytes(range(128)).translate(None, _CONTROLS)
+_VISIBLE_ASCII: Final = bytes(range(128)).translate(None, _CONTROLS)
 #: Up to this length testing `str` is faster than encoding the text.
 _SHORT: Final = 64
 #: A cache of one entry: the text that was folded last, and its fold.
@@ -60,7 +60,7 @@ def fold(text: str) -> str:
 def _fold(text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
     if (len(data) - len(text)) * _FEW <= len(text):
-        if _SAME.issuperset(data.translate(None, _SEEN_ASCII).decode("utf-8", "surrogatepass")):
+        if _SAME.issuperset(data.translate(None, _VISIBLE_ASCII).decode("utf-8", "surrogatepass")):
             # `lower` of bytes knows ASCII alone.
             return data.lower().decode("utf-8", "surrogatepass")
     else:
@@ -69,7 +69,7 @@ def _fold(text: str) -> str:
             if unicodedata.is_normalized("NFKD", folded):
                 return folded
             return _decomposed(_decomposed(folded).casefold())
-    return _OTHERS.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
+    return _FOLDABLE.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
 
 
 class Places:
@@ -83,7 +83,7 @@ class Places:
         #: ... its end in the text, and the source index of each folded character.
         self._runs: list[tuple[int, list[int]]] = []
         shift = 0
-        for run in _OTHERS.finditer(text):
+        for run in _FOLDABLE.finditer(text):
             start, end = run.span()
             origins = [index for index, char in enumerate(run[0], start) for _ in _FOLDS[char]]
             if origins != list(range(start, end)):
@@ -106,9 +106,9 @@ class Places:
         return origins[inside] if inside < len(origins) else end + inside - len(origins)
 
 
-def has_unseen(text: str) -> bool:
+def has_invisible(text: str) -> bool:
     """Whether a text has characters that fold to nothing."""
-    return _IS_UNSEEN(text) is not None
+    return _IS_INVISIBLE(text) is not None
 
 
 def without_surrogates(text: str) -> str:
@@ -129,7 +129,7 @@ class _Folds(dict[str, str]):
 
     def __missing__(self, char: str) -> str:
         folded = _decomposed(_decomposed(char.casefold()).casefold())
-        self[char] = folded = "".join(part for part in folded if not _IS_UNSEEN(part))
+        self[char] = folded = "".join(part for part in folded if not _IS_INVISIBLE(part))
         if folded == char:
             _SAME.add(char)
         return folded

@@ -10,7 +10,7 @@ _SELDOM: Final = 100
 OTHER_LETTERS: Final = Sign(rb"[\xc3-\xe1\xe3-\xed]", ONCE)
 
 
-def may_be_another(characters: int, size: int) -> bool:
+def may_be_other_language(characters: int, size: int) -> bool:
     """Whether a text with `OTHER_LETTERS`, of this many characters and UTF-8 bytes, may be in another language.
 
     One foreign name in a text is not enough.

@@ -40,61 +40,61 @@ class Patterns:
         each = [flags] * len(expressions) if isinstance(flags, int) else flags
         database = _database(expressions, each, numbers=numbers, literal=literal)
         self._scan = database.scan
-        self._own = _Own(database)
+        self._local = _ThreadLocal(database)
 
     def ends(self, data: bytes) -> list[tuple[int, int]]:
         """Return every match as (expression number, end), in order of the ends."""
         found: list[tuple[int, int]] = []
-        self._scan(data, _note, 0, found.append, self._own.scratch)
+        self._scan(data, _note, 0, found.append, self._local.scratch)
         return found
 
     def starts(self, data: bytes) -> set[tuple[int, int]]:
         """Return (start, expression number) for all matches of expressions with STARTS."""
         found: set[tuple[int, int]] = set()
-        self._scan(data, _note_start, 0, found.add, self._own.scratch)
+        self._scan(data, _note_start, 0, found.add, self._local.scratch)
         return found
 
     def any_in(self, data: bytes) -> bool:
         """Whether any expression matches; stops at the first match."""
         try:
-            self._scan(data, _enough, 0, None, self._own.scratch)
+            self._scan(data, _enough, 0, None, self._local.scratch)
         except hyperscan.ScanTerminated:
             return True
         return False
 
 
-#: Raised by `Watch.scan` when the `Tell` callback ends the scan.
-Found: Final = hyperscan.ScanTerminated
+#: Raised by `SignDatabase.scan` when the `OnMatch` callback ends the scan.
+SignFound: Final = hyperscan.ScanTerminated
 #: Hyperscan's match callback (number, start, end, flags, context): returns whether to end the scan.
-Tell = Callable[[int, int, int, int, object], bool]
+OnMatch = Callable[[int, int, int, int, object], bool]
 
 
-class Watch:
+class SignDatabase:
     """One Hyperscan database of signs, shared by several searches for subsets of them.
 
-    Callers call `scan(data, tell, 0, None, own.scratch)` directly: it saves a function call for each request's text.
+    Callers use `scan(data, on_match, 0, None, local.scratch)` directly: it saves a call for each text of a request.
     """
 
     def __init__(self, signs: Sequence[Sign]) -> None:
         database = _database([sign.expression for sign in signs], [sign.flags for sign in signs])
         self.scan: Final = database.scan
-        self.own: Final = _Own(database)
+        self.local: Final = _ThreadLocal(database)
         self._numbers = {sign: number for number, sign in enumerate(signs)}
 
-    def ending_at(self, signs: Iterable[Sign]) -> Tell:
+    def stop_at(self, signs: Iterable[Sign]) -> OnMatch:
         """Return a callback that ends a scan at the first of these signs."""
         ends = bytearray(len(self._numbers))
         for sign in signs:
             ends[self._numbers[sign]] = True
         those = bytes(ends)
 
-        def tell(number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
+        def on_match(number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
             return those[number] == 1
 
-        return tell
+        return on_match
 
 
-class _Own(threading.local):
+class _ThreadLocal(threading.local):
     """Hyperscan's scratch memory, one per thread, allocated on the thread's first use."""
 
     def __init__(self, database: hyperscan.Database) -> None:

@@ -24,8 +24,8 @@ RANGES: Final = (
 )
 _LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
 #: Matches a character that no plain text has.
-STRANGERS: Final = rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()
-_OTHERS: Final = Patterns([STRANGERS], CHARACTERS)
+NOT_PLAIN: Final = rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()
+_NOT_PLAIN: Final = Patterns([NOT_PLAIN], CHARACTERS)
 
 
 def plain_bytes(text: str) -> bytes | None:
@@ -37,7 +37,7 @@ def plain_bytes(text: str) -> bytes | None:
         data = text.encode()
     except UnicodeEncodeError:
         return None
-    return None if _OTHERS.any_in(data) else data
+    return None if _NOT_PLAIN.any_in(data) else data
 
 
 def plain_ones(words: Iterable[str]) -> tuple[str, ...]:

@@ -7,15 +7,15 @@ one Hyperscan database for all filters whose signs fit, and little else.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from safety.languages import OTHER_LETTERS, may_be_another
-from safety.patterns import CHARACTERS, Found, Sign, Watch
-from safety.plain_text import STRANGERS
+from safety.languages import OTHER_LETTERS, may_be_other_language
+from safety.patterns import CHARACTERS, Sign, SignDatabase, SignFound
+from safety.plain_text import NOT_PLAIN
 
 #: Longer texts go straight to every filter; for them the prefilter saves too little.
 LONGEST: Final = 8192
 #: The most signs in the database; building it for so many takes a second.
 MOST_SIGNS: Final = 40_000
-_NOT_PLAIN: Final = Sign(STRANGERS, CHARACTERS)
+_NOT_PLAIN: Final = Sign(NOT_PLAIN, CHARACTERS)
 #: The number of spaces added around a text.
 _PADDING: Final = 2
 
@@ -59,7 +59,7 @@ class Prefilter:
             if signs is not None and len(telling) + len(signs.telling) <= MOST_SIGNS:
                 self._signs[id(filter_)] = filter_, signs
                 telling |= dict.fromkeys(signs.telling)
-        self._watch = Watch([*telling, OTHER_LETTERS])
+        self._database = SignDatabase([*telling, OTHER_LETTERS])
         #: Keyed by the ids of known filters; None stands for an unknown one.
         self._prefilter_passes: dict[tuple[int | None, ...], PrefilterPass] = {}
 
@@ -75,10 +75,10 @@ class Prefilter:
         known = [self._signs.get(id(filter_)) for filter_ in filters]
         signs = [each[1] for each in known if each is not None]
         telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}
-        scan, own, tell = self._watch.scan, self._watch.own, self._watch.ending_at(telling)
-        tell_of_another = tell
+        scan, local, on_match = self._database.scan, self._database.local, self._database.stop_at(telling)
+        on_match_in_another = on_match
         if any(each.weighs_languages for each in signs):
-            tell_of_another = self._watch.ending_at({*telling, OTHER_LETTERS})
+            on_match_in_another = self._database.stop_at({*telling, OTHER_LETTERS})
         in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
         only_ascii = any(each.only_ascii for each in signs)
         every = range(len(filters))
@@ -89,9 +89,9 @@ class Prefilter:
                 return every
             try:
                 data = f" {text} ".encode()
-                another = may_be_another(len(text), len(data) - _PADDING)
-                scan(data, tell_of_another if another else tell, 0, None, own.scratch)
-            except (Found, UnicodeEncodeError):
+                another = may_be_other_language(len(text), len(data) - _PADDING)
+                scan(data, on_match_in_another if another else on_match, 0, None, local.scratch)
+            except (SignFound, UnicodeEncodeError):
                 return every
             if "\n" in text and any(is_in(data) for is_in in in_lines):
                 return every

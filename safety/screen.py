@@ -146,11 +146,11 @@ class Screen(msgspec.Struct, eq=False):
             return ""
         self.received = received = self.received + len(text)
         if self._gather == 1:
-            return self._look(text)
+            return self._scan(text)
         self._gathered.append(text)
         if received < self._due:
             return ""
-        text = self._look(self._take_gathered())
+        text = self._scan(self._take_gathered())
         # Gathered and held-back characters together do not exceed the filters' largest window.
         self._due = min(received + self._gather, self.decided + self._most_held)
         return text
@@ -160,7 +160,7 @@ class Screen(msgspec.Struct, eq=False):
         self._gathered.clear()
         return text
 
-    def _look(self, text: str) -> str:
+    def _scan(self, text: str) -> str:
         received = decided = self.received
         streams = self._streams
         if streams is None:
@@ -175,7 +175,7 @@ class Screen(msgspec.Struct, eq=False):
                     decided = stream.open
         except Exception as error:
             self._drop(index, error)
-            return self._again(text, index)
+            return self._resume(text, index)
         if self._held:
             text = self._held + text
         if self._spans or self._block is not None:
@@ -195,7 +195,7 @@ class Screen(msgspec.Struct, eq=False):
         """End the text; return the rest of it that may be shown. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
-        shown = self._look(self._take_gathered()) if self._gathered else ""
+        shown = self._scan(self._take_gathered()) if self._gathered else ""
         for index, stream in list(self._streams or ()):
             try:
                 self._note(index, stream.finish())
@@ -239,7 +239,7 @@ class Screen(msgspec.Struct, eq=False):
             self.decided = len(text)
         return Screened(text, self.blocked, self.findings, self.failures)
 
-    def _again(self, text: str, failed: int) -> str:
+    def _resume(self, text: str, failed: int) -> str:
         """Continue a piece after a filter was dropped, with the filters that come after it."""
         decided = self.received
         for index, stream in list(self._streams or ()):
@@ -256,7 +256,7 @@ class Screen(msgspec.Struct, eq=False):
         self._left = left
         self.received = len(text)
         for index, finding in enumerate(findings):
-            self._take(index, finding)
+            self._add(index, finding)
         return Screened(self._release(text, len(text)), self.blocked, self.findings)
 
     def _note(self, index: int, matches: Sequence[Match]) -> None:
@@ -265,16 +265,16 @@ class Screen(msgspec.Struct, eq=False):
             start, end, label, score = match
             if not self.decided <= start < end <= self.received:
                 raise ValueError(f"a match from {start} to {end} in characters {self.decided} to {self.received}")
-            self._take(index, Finding(rule.name, rule.action, label, start, end, score))
+            self._add(index, Finding(rule.name, rule.action, label, start, end, score))
 
-    def _take(self, index: int, finding: Finding) -> None:
-        self._keep(finding)
+    def _add(self, index: int, finding: Finding) -> None:
+        self._record(finding)
         if finding.action is Action.REDACT:
             self._spans.append(_Span(finding.start, index, finding.end, finding.label))
         elif finding.action is Action.BLOCK and (self._block is None or finding.start < self._block.start):
             self._block = finding
 
-    def _keep(self, finding: Finding) -> None:
+    def _record(self, finding: Finding) -> None:
         """Record a finding, or extend the earlier finding that it continues."""
         findings = self._findings
         for at in range(len(findings) - 1, max(-1, len(findings) - 5), -1):
@@ -328,13 +328,13 @@ class Screen(msgspec.Struct, eq=False):
 
     def _begin(self) -> list[tuple[int, Stream]]:
         self._streams = streams = []
-        patient = self._gather > 1
+        gathers = self._gather > 1
         for index, rule in enumerate(self.rules):
             if rule.action is Action.REDACT:
                 self._left = ""
             try:
                 streams.append((index, rule.filter.stream()))
-                if not patient:
+                if not gathers:
                     self._gather = max(self._gather, rule.filter.batch)
                     self._most_held = max(self._most_held, rule.filter.window)
             except Exception as error:

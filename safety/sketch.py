@@ -30,7 +30,7 @@ _LONGEST_WORDS: Final = 12
 #: Characters in a character shingle, bytes per character (UTF-32), and the sampling rate: one shingle in four.
 _RUN: Final = 5
 _WIDTH: Final = 4
-_TAKEN: Final = 4
+_SAMPLING: Final = 4
 
 _SPACES: Final = string.whitespace.encode() + b"\x1c\x1d\x1e\x1f"
 _LOWER: Final = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
@@ -54,7 +54,7 @@ class Sketcher:
         """`key` has at most 64 bytes; different keys give different fingerprints and sketches of a text."""
         self._key = key
         self._seed = int.from_bytes(blake2b(key=key, digest_size=8).digest(), "little")
-        self._taken = bytes(xxh3_64_intdigest(bytes([low]), self._seed) % _TAKEN == 0 for low in range(256))
+        self._sampled = bytes(xxh3_64_intdigest(bytes([low]), self._seed) % _SAMPLING == 0 for low in range(256))
 
     def fingerprint(self, texts: Sequence[str]) -> bytes:
         """Return the fingerprint of one prompt's messages; it ignores case and white space."""
@@ -78,7 +78,7 @@ class Sketcher:
         """Hash character shingles, sampled by their first character so that an insertion shifts no others."""
         data = "".join(text.lower().split()).encode("utf-32-le", "surrogatepass")
         starts = range(0, len(data) - _WIDTH * (_RUN - 1), _WIDTH)
-        some = list(compress(starts, data[::_WIDTH].translate(self._taken)))
+        some = list(compress(starts, data[::_WIDTH].translate(self._sampled)))
         seed, length = self._seed, _WIDTH * _RUN
         return [xxh3_64_digest(data[at : at + length], seed) for at in (some if len(some) >= VALUES else starts)]
 

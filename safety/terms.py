@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from unicodedata import combining, normalize
 
-from safety.folding import Places, fold, has_unseen, without_surrogates
+from safety.folding import Places, fold, has_invisible, without_surrogates
 from safety.literals import Hit, Literals
 from safety.match import Match
 from safety.patterns import ANY_CASE, Sign
@@ -144,7 +144,7 @@ class TermFilter:
             return []
         if len(data) != len(folded):
             found = self._in_characters(data, found)
-        return self._settled(text, folded, found, after)
+        return self._selected(text, folded, found, after)
 
     def _in_characters(self, data: bytes, found: Sequence[Hit]) -> list[Hit]:
         """Convert hits from byte to character offsets."""
@@ -166,7 +166,7 @@ class TermFilter:
         """
         if len(text) > _LONG:
             return self._long_step(text, before, last)
-        step = self._made(text, before, last)
+        step = self._computed(text, before, last)
         if not last and len(text) <= _SHORT:
             known = self.steps[before]
             if len(known) >= _MOST_STEPS:
@@ -181,7 +181,7 @@ class TermFilter:
         found = [(match.start - shift, match.end - shift) for match in self._scan(before + text, shift)]
         matches = [place for place in found if place[0] < decided]
         cut = max(decided, matches[-1][1]) if matches else decided
-        rest = self._made(text[cut:], self._left_by(text[:cut], before), last)
+        rest = self._computed(text[cut:], self._left_by(text[:cut], before), last)
         later = ((cut + start, cut + end) for start, end in rest.matches)
         return _Step((*matches, *later), cut + rest.open, rest.held, rest.before)
 
@@ -201,7 +201,7 @@ class TermFilter:
             return _ESCAPING
         return _JOINING if end and _is_of_word(end[-1]) and not _is_escape(end, len(end)) else _NOTHING
 
-    def _made(self, text: str, before: str, last: bool) -> _Step:
+    def _computed(self, text: str, before: str, last: bool) -> _Step:
         folded = without_surrogates(fold(text))
         if self._begin_as_words and text.isascii() and len(folded) == len(text):
             step = self._without_terms(text, folded, before, last)
@@ -227,31 +227,31 @@ class TermFilter:
     def _without_terms(self, text: str, folded: str, before: str, last: bool) -> _Step | None:
         """The step of ASCII text without a term, held from where one may begin; None if there may be a term.
 
-        The fast path of `_made`.
+        The fast path of `_computed`.
         """
-        around, shift = before + folded, len(before)
-        if _ESCAPING not in around:
-            words = _WORDS.findall(around)
+        joined, shift = before + folded, len(before)
+        if _ESCAPING not in joined:
+            words = _WORDS.findall(joined)
             if self._first_words.isdisjoint(words):
                 # Only the last word, if it goes on, may be the first word of a term.
-                at = len(around) - len(words[-1]) if words and around[-1] in _PLAIN else -1
+                at = len(joined) - len(words[-1]) if words and joined[-1] in _PLAIN else -1
                 if at < shift or last or not self._is_beginning(words[-1]):
-                    return _Step((), len(text), "", _left_by_ascii(around))
-                return _Step((), at - shift, text[at - shift :], _left_by_ascii(around[:at]))
+                    return _Step((), len(text), "", _left_by_ascii(joined))
+                return _Step((), at - shift, text[at - shift :], _left_by_ascii(joined[:at]))
         of_heads = self._of_heads
         # Nothing goes on after the end of the text.
-        late = len(around) + 1 if last else len(around) - _HEAD
-        for found in _WORD.finditer(around):
+        late = len(joined) + 1 if last else len(joined) - _HEAD
+        for found in _WORD.finditer(joined):
             at = found.start()
-            terms = of_heads.get(around[at : at + _HEAD])
-            short = of_heads.get(around[at : at + 2])
+            terms = of_heads.get(joined[at : at + _HEAD])
+            short = of_heads.get(joined[at : at + 2])
             if (terms is None and short is None and at <= late) or at < shift:
                 continue
-            if around.startswith(short or (), at) or around.startswith(terms or (), at):
+            if joined.startswith(short or (), at) or joined.startswith(terms or (), at):
                 return None
-            if (terms is not None or at > late) and not last and self._is_beginning(around[at:]):
-                return _Step((), at - shift, text[at - shift :], _left_by_ascii(around[:at]))
-        return _Step((), len(text), "", _left_by_ascii(around))
+            if (terms is not None or at > late) and not last and self._is_beginning(joined[at:]):
+                return _Step((), at - shift, text[at - shift :], _left_by_ascii(joined[:at]))
+        return _Step((), len(text), "", _left_by_ascii(joined))
 
     def _is_beginning(self, folded: str) -> bool:
         """Whether a term begins with this folded text."""
@@ -270,8 +270,8 @@ class TermFilter:
             places = sorted({*places, *(at for at, char in enumerate(folded) if char in singles)})
         if not self._words:
             return places
-        around, shift = before + folded, len(before)
-        return [at for at in places if not _is_joined(around, at + shift) or _is_escape(around, at + shift)]
+        joined, shift = before + folded, len(before)
+        return [at for at in places if not _is_joined(joined, at + shift) or _is_escape(joined, at + shift)]
 
     def _may_begin(self, origin: "_Origin", at: int) -> bool:
         return origin.is_whole(at) and not (self._words and origin.joins(at) and not origin.is_escape(at))
@@ -294,12 +294,12 @@ class TermFilter:
         touched = end < len(origin.folded) and origin.source(end) - first <= WINDOW
         return not touched or not (origin.has_mark(end) or (self._words and origin.joins(end)))
 
-    def _settled(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
+    def _selected(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
         """Select the hits that are matches: at word boundaries, the longest first, without overlaps."""
         if self._words:
             found = [place for place in found if not _is_joined(folded, place[1]) or _is_escape(folded, place[1])]
             # Many invisible characters separate a term from the next word. In ASCII only they change a fold's length.
-            if found and (len(folded) == len(text) if text.isascii() else not has_unseen(text)):
+            if found and (len(folded) == len(text) if text.isascii() else not has_invisible(text)):
                 found = [place for place in found if not _is_joined(folded, place[2])]
         if not found:
             return []
@@ -332,16 +332,16 @@ class TermStream:
         step = self._steps[before].get(text) or self._filter.step(text, before=before, last=False)
         matches, cut, self._held, self._before = step
         if matches:
-            return self._told(step)
+            return self._report(step)
         self.open += cut
         return ()
 
     def finish(self) -> Sequence[Match]:
         step = self._filter.step(self._held, before=self._before, last=True)
         self._held = ""
-        return self._told(step)
+        return self._report(step)
 
-    def _told(self, step: _Step) -> Sequence[Match]:
+    def _report(self, step: _Step) -> Sequence[Match]:
         base = self.open
         self.open = base + step.open
         return [Match(base + start, base + end, self._filter.label) for start, end in step.matches]
@@ -399,12 +399,12 @@ def _by_heads(terms: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {head: tuple(those) for head, those in found.items()}
 
 
-def _left_by_ascii(around: str) -> str:
+def _left_by_ascii(joined: str) -> str:
     """The context that lower-case ASCII text leaves for the next piece."""
-    last = around[-1:]
+    last = joined[-1:]
     if last == _ESCAPING:
         return _ESCAPING
-    joins = last in _PLAIN and not (last in _ESCAPED and around[-2:-1] == _ESCAPING)
+    joins = last in _PLAIN and not (last in _ESCAPED and joined[-2:-1] == _ESCAPING)
     return _JOINING if joins else _NOTHING
 
 

@@ -38,11 +38,11 @@ class Finder:
         """Yield the features that the next piece makes certain, in order of start; `last`: the text ends with it."""
         for begin in range(0, max(1, len(text)), _PART):
             end = begin + _PART
-            yield from self._look(text[begin:end], last=last and end >= len(text))
+            yield from self._search(text[begin:end], last=last and end >= len(text))
 
-    def _look(self, piece: str, *, last: bool) -> Iterator[Feature]:
+    def _search(self, piece: str, *, last: bool) -> Iterator[Feature]:
         part = _Part(self._behind, self._held + piece, last=last)
-        size, undecided = len(part.raw), len(part.seen)
+        size, undecided = len(part.raw), len(part.folded)
         self.waits = False
         for index, anchor in part.anchors():
             self.anchored = True
@@ -56,37 +56,37 @@ class Finder:
         decided = part.origin(undecided)
         self.open += decided
         self._held = part.raw[decided:]
-        self._behind = part.seen[:undecided][-REACH:]
+        self._behind = part.folded[:undecided][-REACH:]
 
 
 class _Part:
-    """A part of a text that is searched at once: `raw` is not folded, `seen` is folded, with the text before it."""
+    """A part of a text that is searched at once: `raw` is not folded, `folded` is folded, with the text before it."""
 
     def __init__(self, behind: str, raw: str, *, last: bool) -> None:
         folded, self._starts = fold(raw)
         self.raw = raw
-        self.seen = behind + folded
+        self.folded = behind + folded
         self._behind = len(behind)
         # A line feed stands for the text's end.
-        self._padded = self.seen + "\n" * last
+        self._padded = self.folded + "\n" * last
         self._data = self._padded.encode()
         self._first = len(behind.encode())
 
     def origin(self, index: int) -> int:
-        """Map a character of `seen` to its position in `raw`."""
+        """Map a character of `folded` to its position in `raw`."""
         place = index - self._behind
         if self._starts is None:
             return place
         return self._starts[place] if place < len(self._starts) else len(self.raw)
 
     def _limit(self, index: int) -> int:
-        """The end, in `seen`, of the `REACH` characters of the text that begin at `index`."""
+        """The end, in `folded`, of the `REACH` characters of the text that begin at `index`."""
         if self._starts is None:
             return index + REACH
         return self._behind + bisect_left(self._starts, self.origin(index) + REACH)
 
     def anchors(self) -> Iterator[tuple[int, str]]:
-        """Yield the anchors in `seen`, in order, as (index, word)."""
+        """Yield the anchors in `folded`, in order, as (index, word)."""
         data, anchors, words = self._data, rules().anchors, rules().words
         index, byte = self._behind, self._first
         at = byte
@@ -106,7 +106,7 @@ class _Part:
                 yield index, anchor
 
     def beginning(self, until: int) -> int:
-        """The index in `seen`, at most `until`, from which its end may be the beginning of an anchor."""
+        """The index in `folded`, at most `until`, from which its end may be the beginning of an anchor."""
         data, begin = self._data, rules().begin
         at = max(self._first, len(data) - _LONGEST)
         while True:
@@ -117,10 +117,10 @@ class _Part:
             at = start + 1
 
     def features(self, index: int, anchor: str, base: int) -> list[Feature]:
-        """The features that begin with an anchor of `seen`, the strongest per family; `base` is the offset of `raw`."""
+        """The features that begin with an anchor of `folded`, the strongest per family; `base`: offset of `raw`."""
         known = rules()
         window = self._padded[index : self._limit(index)]
-        before = self.seen[max(0, index - REACH) : index]
+        before = self.folded[max(0, index - REACH) : index]
         found: dict[str, Feature] = {}
         for rule in known.of_anchor.get(anchor, known.disguises):
             match = rule.here.match(window)
@@ -129,7 +129,7 @@ class _Part:
             shares = [excuse.share for excuse in known.excuses if excuse.pattern.search(before)]
             weight = rule.weight * min(shares, default=1.0)
             if rule.family not in found or weight > found[rule.family].weight:
-                end = min(index + match.end(), len(self.seen))
+                end = min(index + match.end(), len(self.folded))
                 found[rule.family] = Feature(
                     base + self.origin(index), base + self.origin(end - 1) + 1, rule.family, weight, rule.name
                 )

@@ -66,8 +66,8 @@ def features(text: str) -> Iterable[Feature]:
 def scored(found: Iterable[Feature]) -> Scored:
     """Add up the features of a text."""
     tally = Tally(1.0)
-    said = []
+    matches = []
     for feature in found:
         tally.add(feature)
-        said.append(Match(feature.start, feature.end, feature.family, feature.weight))
-    return Scored(tally.highest, said)
+        matches.append(Match(feature.start, feature.end, feature.family, feature.weight))
+    return Scored(tally.highest, matches)

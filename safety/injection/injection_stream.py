@@ -29,12 +29,12 @@ class InjectionStream:
     def feed(self, text: str) -> Sequence[Match]:
         self._pieces.append(text)
         self._length += len(text)
-        return () if self._length < self._due else self._look(last=False)
+        return () if self._length < self._due else self._search(last=False)
 
     def finish(self) -> Sequence[Match]:
-        return self._look(last=True)
+        return self._search(last=True)
 
-    def _look(self, *, last: bool) -> Sequence[Match]:
+    def _search(self, *, last: bool) -> Sequence[Match]:
         full, begin = self._tally.full, self._finder.open
         text = "".join(self._pieces)
         self._pieces.clear()

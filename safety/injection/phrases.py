@@ -36,7 +36,7 @@ _TABLE: Final = bytes(
 )
 
 
-class Worded(NamedTuple):
+class WordingScore(NamedTuple):
     """The log-odds of an attempt by the wording, and the characters of the worst stretch."""
 
     odds: float
@@ -55,20 +55,20 @@ class Phrases:
         self.telling: Final = telling
         self._bias = bias
         self._weights = list(weights.values())
-        self._for = [max(0.0, weight) for weight in self._weights]
+        self._positive = [max(0.0, weight) for weight in self._weights]
         # Any text has some of them, and Hyperscan's callback would take the interpreter's lock for each.
         self._automaton = BytesAhoCorasick(list(weights), implementation=Implementation.ContiguousNFA)
 
-    def weigh(self, text: str, least: float = -math.inf) -> Worded | None:
+    def weigh(self, text: str, least: float = -math.inf) -> WordingScore | None:
         """Return the worst stretch of `REACH` characters of a whole text; None if its odds are below `least`.
 
         The stretch of a text without phrases is empty. Linear in the text.
         """
         data = normalised(text)
         found = self._automaton.find_matches_as_indexes(data, overlapping=True)
-        of, offset = self._for, self._bias - penalty(len(text))
+        of, offset = self._positive, self._bias - penalty(len(text))
         if not found:
-            return Worded(offset, 0, 0) if offset >= least else None
+            return WordingScore(offset, 0, 0) if offset >= least else None
         reach = REACH * max(1, len(data) // max(1, len(text)))
         # An upper bound: all phrases with positive weight in one stretch, and none with a negative one.
         if len(data) > _LONG * reach:
@@ -79,11 +79,11 @@ class Phrases:
             return None
         best, start, end = self._worst(found, reach)
         odds = best + offset
-        return Worded(odds, *_place(text, data, start, end)) if odds >= least else None
+        return WordingScore(odds, *_place(text, data, start, end)) if odds >= least else None
 
     def _bad(self, found: list[tuple[int, int, int]], reach: int, least: float) -> list[tuple[int, int, int]]:
         """Select the hits in stretches of this length whose positive weights add up to `least` or more."""
-        of = self._for
+        of = self._positive
         sums = [0.0] * (found[-1][2] // reach + 2)
         for index, place, _ in found:
             sums[place // reach] += of[index]

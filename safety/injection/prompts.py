@@ -10,9 +10,9 @@ from safety.injection.finder import Finder
 from safety.injection.fold import fold
 from safety.injection.injection_filter import InjectionFilter, Scored, scored
 from safety.injection.injection_rules import rules
-from safety.injection.phrases import Worded, phrases
+from safety.injection.phrases import WordingScore, phrases
 from safety.injection.tally import Feature, Tally
-from safety.languages import OTHER_LETTERS, may_be_another
+from safety.languages import OTHER_LETTERS, may_be_other_language
 from safety.match import Match
 from safety.patterns import ANY_CASE, Patterns, Sign
 from safety.plain_text import plain_bytes
@@ -49,7 +49,7 @@ class PromptInjectionFilter(InjectionFilter):
         """Return the matches of a whole prompt; `plain` is the text's `plain_bytes`, if known."""
         found: list[Feature] = []
         finder, tally = Finder(), Tally(max(self.threshold, CERTAIN))
-        certain = tally.matches(_kept(finder.feed(text, last=True), found), len(text))
+        certain = tally.matches(_recorded(finder.feed(text, last=True), found), len(text))
         if certain:
             return certain
         if not finder.anchored and not is_worth_weighing(text, plain):
@@ -60,7 +60,7 @@ class PromptInjectionFilter(InjectionFilter):
         both = self._together(scored(found), worded)
         if both.score < self.threshold:
             return []
-        return _apart([match._replace(score=both.score) for match in both.matches])
+        return _without_overlaps([match._replace(score=both.score) for match in both.matches])
 
     def score(self, text: str) -> Scored:
         """Return the evidence for an attempt in a prompt, whether it reaches the threshold or not."""
@@ -69,17 +69,17 @@ class PromptInjectionFilter(InjectionFilter):
         worded = self._phrases.weigh(text) if finder.anchored or is_worth_weighing(text) else None
         return _NOTHING if worded is None else self._together(scored(found), worded)
 
-    def _together(self, features: Scored, worded: Worded) -> Scored:
+    def _together(self, features: Scored, worded: WordingScore) -> Scored:
         """Combine features and wording."""
         if not features.matches and not worded.end:
             return _NOTHING
         score = _probability(self._phrases.features * features.score + worded.odds)
         if features.score >= CERTAIN:
             score = max(score, features.score)
-        said = features.matches
+        matches = features.matches
         if worded.end:
-            said = sorted([*said, Match(worded.start, worded.end, WORDING, _probability(worded.odds))])
-        return Scored(score, said)
+            matches = sorted([*matches, Match(worded.start, worded.end, WORDING, _probability(worded.odds))])
+        return Scored(score, matches)
 
 
 def is_worth_weighing(text: str, plain: bytes | None = None) -> bool:
@@ -91,7 +91,7 @@ def is_worth_weighing(text: str, plain: bytes | None = None) -> bool:
     if text.isascii():
         return False
     data = text.encode("utf-8", "surrogatepass") if plain is None else plain
-    return may_be_another(len(text), len(data)) and _has_other_letters(data)
+    return may_be_other_language(len(text), len(data)) and _has_other_letters(data)
 
 
 def _telling_signs() -> list[Sign]:
@@ -111,14 +111,14 @@ def _probability(odds: float) -> float:
     return 1 / (1 + math.exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
 
 
-def _kept(found: Iterable[Feature], kept: list[Feature]) -> Iterator[Feature]:
+def _recorded(found: Iterable[Feature], kept: list[Feature]) -> Iterator[Feature]:
     """Yield the features; append each that is consumed to `kept`."""
     for feature in found:
         kept.append(feature)
         yield feature
 
 
-def _apart(matches: list[Match]) -> list[Match]:
+def _without_overlaps(matches: list[Match]) -> list[Match]:
     """Drop matches that overlap an earlier one."""
     kept: list[Match] = []
     for match in matches:

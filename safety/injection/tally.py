@@ -26,7 +26,7 @@ class Tally:
         self._threshold = threshold
         #: The place and weight of each rule's last match.
         self._last: dict[str, tuple[int, float]] = {}
-        self._told = 0
+        self._reported_end = 0
         #: The highest score so far.
         self.highest = 0.0
         #: The match with which the score is full, if it is.
@@ -50,10 +50,10 @@ class Tally:
             score = self.add(feature)
             if score < self._threshold:
                 continue
-            start, stop = max(feature.start, self._told), feature.end if score < 1.0 else end
+            start, stop = max(feature.start, self._reported_end), feature.end if score < 1.0 else end
             if start < stop:
                 match = Match(start, stop, feature.family, score)
-                self._told = stop
+                self._reported_end = stop
                 matches.append(match)
             if score >= 1.0:
                 self.full = Match(start, stop, feature.family, score)

@@ -25,7 +25,7 @@ _BRACKETS: Final = re.compile(r"\s?\([^()]*\)$")
 _BETWEEN: Final = re.compile(r"[\s_.\-:/]+|(?<=[a-z])(?=[A-Z0-9#])")
 _MARKS: Final = " \t\r\n\"'`*_\ufeff"
 #: A column's name: mostly letters.
-_CALLED: Final = re.compile(r"(?=\D*(?:\d\D*){0,3}$)[^=<>{}\[\]$@!?;:\\~^…。，！？：；“”「」]+")
+_COLUMN_NAME: Final = re.compile(r"(?=\D*(?:\d\D*){0,3}$)[^=<>{}\[\]$@!?;:\\~^…。，！？：；“”「」]+")
 #: Characters that no column name has: this rejects most lines quickly.
 _IN_NONE: Final = re.compile(r"[=<>{}\[\]$@!?:\\~^]")
 _STATEMENT: Final = re.compile(
@@ -105,7 +105,7 @@ def _name_of(cell: str) -> str | None:
     """A column's name in lower case, with spaces between words; None if the cell is not a name."""
     if not cell:
         return ""
-    if len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS or _CALLED.fullmatch(cell) is None:
+    if len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS or _COLUMN_NAME.fullmatch(cell) is None:
         return None
     return _BETWEEN.sub(" ", _BRACKETS.sub("", cell)).strip(_MARKS).lower()
 
@@ -144,7 +144,7 @@ def header_signs() -> Patterns:
     short = [name for name in names if len(name) <= _SHORT and name.isascii()]
     long = [name for name in names if name not in short]
     long = [name for name in long if not any(other != name and other in name for other in long)]
-    expressions = (*map(_apart, long), *(_apart(name) + _AFTER_SHORT for name in short))
+    expressions = (*map(_spaced, long), *(_spaced(name) + _AFTER_SHORT for name in short))
     return Patterns([expression.encode() for expression in expressions], CHARACTERS)
 
 
@@ -165,7 +165,7 @@ _SHORT: Final = 3
 _AFTER_SHORT: Final = r"(?:[^a-z\n,;|\t][^\n,;|\t]*)?[,;|\n\t]"
 
 
-def _apart(name: str) -> str:
+def _spaced(name: str) -> str:
     """An expression for a name with up to three characters between its words."""
     return f"(?i:{'.{0,3}'.join(map(re.escape, re.findall(_WORD, name)))})"
 
@@ -187,7 +187,7 @@ _WORD_AND_NUMBER: Final = re.compile(
     r"(?:[^\W\d_]+|\d{1,4})(?:[-_./+]?(?:[^\W\d_]+|\d{1,4}))?(?:[-_./+](?:[^\W\d_]+|\d{1,4}))*$"
 )
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:[\-_./+&][^\W\d_]+)*$")
-_SAID: Final = re.compile(rf"(?i)(?:{words('said_of_passwords')}|.*(?:{words('passwords')}))$")
+_DESCRIPTION: Final = re.compile(rf"(?i)(?:{words('said_of_passwords')}|.*(?:{words('passwords')}))$")
 _NUMBER: Final = re.compile(r"(?![A-Z]{2}U?\d{8,12}$)(?=(?:\D*\d){4})(?!.*[^\W\d_]{6})[^\W_]+(?:[ .\-/]{1,3}[^\W_]+)*$")
 _PHONE: Final = re.compile(r"(?=(?:\D*\d){6,16}\D*$)[+(\d][\d ()./\-\u00a0\u2010-\u2014]*\d$")
 _CODE: Final = re.compile(r"[*#]?(?=(?:\D*\d){3})[A-Za-z0-9\-]{4,12}[*#]?$")
@@ -217,4 +217,4 @@ def counts(value: str, column: Column) -> bool:
     if not _LETTERS.match(word):
         return supported or (len(value) >= 6 and not _WORD_AND_NUMBER.match(word))
     spelled = word.isascii() and (word.isalpha() or word.count("-") > 1)
-    return supported and spelled and len(word) >= 6 and not _SAID.match(word) and not _named(word.lower())
+    return supported and spelled and len(word) >= 6 and not _DESCRIPTION.match(word) and not _named(word.lower())

@@ -57,29 +57,29 @@ def left_of(text: str, position: int, reach: int = REACH) -> bytes:
     return left.encode("utf-8", "surrogatepass")
 
 
-def speaks(left: bytes) -> bool:
+def has_label(left: bytes) -> bool:
     """Whether the text to the left has a label of a phone, a card or any kind that needs a label."""
     return _ANY.search(left) is not None
 
 
-def spoken_of(kind: str, left: bytes) -> int:
+def label_end(kind: str, left: bytes) -> int:
     """Return the end of the last label of a kind, or -1."""
     return max((found.end() for found in _of_kind(kind).finditer(left)), default=-1)
 
 
-def named_otherwise(text: str, position: int) -> bool:
+def is_labelled_otherwise(text: str, position: int) -> bool:
     """Whether the word just before a position labels an order, a part, a book or other impersonal number."""
     return _OTHER.search(left_of(text, position, 48)) is not None
 
 
 def is_labelled(kind: str, text: str, position: int, _code: str) -> bool:
     """Whether a label of the kind is near to the left of a position, and no label of another number is."""
-    return spoken_of(kind, left_of(text, position)) >= 0 and not named_otherwise(text, position)
+    return label_end(kind, left_of(text, position)) >= 0 and not is_labelled_otherwise(text, position)
 
 
-def is_no_part(_kind: str, text: str, position: int, _code: str) -> bool:
+def is_not_labelled_otherwise(_kind: str, text: str, position: int, _code: str) -> bool:
     """Whether no label of another number stands before a position."""
-    return not named_otherwise(text, position)
+    return not is_labelled_otherwise(text, position)
 
 
 def is_address(_kind: str, text: str, position: int, code: str) -> bool:

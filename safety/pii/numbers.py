@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from safety.pii.checksums import CHECKS, Check
-from safety.pii.context import REACH, left_of, named_otherwise, speaks, spoken_of
+from safety.pii.context import REACH, has_label, is_labelled_otherwise, label_end, left_of
 from safety.pii.rule_tables import lines, words
 from safety.pii.text_window import Found
 
@@ -127,17 +127,17 @@ def number_at(text: str, place: int, end: int) -> Found | None:
         return None
     lettered = _LETTER.search(text, max(0, place - REACH), place) is not None
     left = left_of(text, place) if lettered else b""
-    if not speaks(left):
+    if not has_label(left):
         left = b""
     run = _RUN.match(view)
     if not left and view[0] != "0" and (alone := _ALONE.match(view)) and len(alone[1]) not in _BARE:
         return None
-    phone_word = spoken_of("phone", left) if left else -1
+    phone_word = label_end("phone", left) if left else -1
     found = None if run is None or _is_rest(text, place, view) else _shaped(view, run[0], left, phone_word)
-    if found is not None and not (lettered and named_otherwise(text, place)):
+    if found is not None and not (lettered and is_labelled_otherwise(text, place)):
         return Found(found[0], place, place + found[1])
     end, signed = _phone(text, place, view, phone_word)
-    if not end or (not signed and lettered and named_otherwise(text, place)):
+    if not end or (not signed and lettered and is_labelled_otherwise(text, place)):
         return None
     return Found("phone", place, place + end)
 
@@ -160,7 +160,7 @@ def _shaped(view: str, run: str, left: bytes, phone_word: int) -> tuple[str, int
                 continue
             if not labelled:
                 known = known or (kind, end)
-            elif (word := spoken_of(kind, left)) > nearest:
+            elif (word := label_end(kind, left)) > nearest:
                 best, nearest = (kind, end), word
         if best is not None:
             # A nearer label of a phone makes it one, if the form fits.

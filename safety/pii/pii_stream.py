@@ -12,9 +12,9 @@ from safety.pii.text_window import BREAK, LEFT, WINDOW, Found, Runs, run_end
 #: The buffer is cut when this many of its characters are decided.
 _KEPT: Final = 4 * LEFT
 #: A cache for short ASCII pieces: whether one has a TRIGGER, and the characters after its last BREAK (WINDOW: none).
-_SEEN: Final[dict[str, tuple[bool, int]]] = {}
-_MOST_SEEN: Final = 65_536
-_LONGEST_SEEN: Final = 12
+_PIECES: Final[dict[str, tuple[bool, int]]] = {}
+_MOST_PIECES: Final = 65_536
+_LONGEST_PIECE: Final = 12
 #: A TRIGGER that ends in a piece begins at most this many characters before it.
 _BEFORE: Final = 2
 #: A BREAK that ends in a piece begins at most this many characters before it (scripts without spaces).
@@ -25,25 +25,25 @@ _JOINED: Final = frozenset("-skABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
 
-def _look(text: str) -> tuple[bool, int]:
-    """Compute a piece's entry of `_SEEN`, and cache it if the piece is short ASCII."""
+def _scan_piece(text: str) -> tuple[bool, int]:
+    """Compute a piece's entry of `_PIECES`, and cache it if the piece is short ASCII."""
     last = WINDOW
     for found in BREAK.finditer(text):
         last = len(text) - found.end()
-    seen = TRIGGER.search(text) is not None, last
-    if len(text) <= _LONGEST_SEEN and text.isascii():
-        if len(_SEEN) >= _MOST_SEEN:
-            _SEEN.clear()
-        _SEEN[text] = seen
-    return seen
+    scanned = TRIGGER.search(text) is not None, last
+    if len(text) <= _LONGEST_PIECE and text.isascii():
+        if len(_PIECES) >= _MOST_PIECES:
+            _PIECES.clear()
+        _PIECES[text] = scanned
+    return scanned
 
 
-def _look_between(whole: str, news: int) -> tuple[bool, int]:
-    """Compute the same for a piece together with the text before it, from `news` on."""
+def _scan_joined(whole: str, new: int) -> tuple[bool, int]:
+    """Compute the same for a piece together with the text before it, from `new` on."""
     last = WINDOW
-    for found in BREAK.finditer(whole, max(0, news - _BREAKING)):
+    for found in BREAK.finditer(whole, max(0, new - _BREAKING)):
         last = len(whole) - found.end()
-    return TRIGGER.search(whole, max(0, news - _BEFORE)) is not None, last
+    return TRIGGER.search(whole, max(0, new - _BEFORE)) is not None, last
 
 
 class PiiStream:
@@ -51,13 +51,13 @@ class PiiStream:
 
     __slots__ = (
         "_cells",
-        "_goes_on",
         "_in_table",
         "_kind",
         "_kinds",
         "_offset",
         "_place",
         "_read",
+        "_runs",
         "_tables",
         "_text",
         "_trigger",
@@ -72,7 +72,7 @@ class PiiStream:
         #: The end of the last TRIGGER, or later.
         self._trigger = -LEFT
         #: The remaining runs of the last match, and its kind.
-        self._goes_on: Runs = ()
+        self._runs: Runs = ()
         self._kind: str | None = None
         #: Created when the first line ends. It has read up to `_read`; its cells begin at `_place` or later.
         self._tables: Tables | None = None
@@ -85,32 +85,32 @@ class PiiStream:
         return self._offset + self._place
 
     def feed(self, text: str) -> Sequence[Match]:
-        news = len(self._text)
+        new = len(self._text)
         self._text = whole = self._text + text
-        seen = _SEEN.get(text)
-        if seen is None:
-            seen = _look(text)
-        before = whole[news - 1 : news]
+        scanned = _PIECES.get(text)
+        if scanned is None:
+            scanned = _scan_piece(text)
+        before = whole[new - 1 : new]
         if before in _JOINED or not text.isascii():
-            seen = _look_between(whole, news)
-        elif seen[1] == WINDOW:
+            scanned = _scan_joined(whole, new)
+        elif scanned[1] == WINDOW:
             if before.isspace():
-                if BREAK.match(whole, news - 1):
-                    seen = seen[0], len(text)
-            elif text[:1].isspace() and BREAK.match(whole, news):
-                seen = seen[0], len(text) - 1
-        triggers, last = seen
+                if BREAK.match(whole, new - 1):
+                    scanned = scanned[0], len(text)
+            elif text[:1].isspace() and BREAK.match(whole, new):
+                scanned = scanned[0], len(text) - 1
+        triggers, last = scanned
         length = len(whole)
         if triggers:
             self._trigger = length
         decided = length - min(last, WINDOW - 1)
         if self._in_table or "\n" in text:
             decided = min(decided, self._read_tables())
-        if decided <= self._place and not self._goes_on:
+        if decided <= self._place and not self._runs:
             # No match begins with a space.
             self._place += whole[self._place : self._place + 1].isspace()
             return ()
-        if self._trigger <= self._place - REACH and not self._goes_on and not self._cells:
+        if self._trigger <= self._place - REACH and not self._runs and not self._cells:
             self._place = decided
             matches: list[Match] = []
         else:
@@ -133,7 +133,7 @@ class PiiStream:
         data = text.encode("utf-8", "replace")
         if has_header(text, data, self._kinds):
             self._read_tables(ended=True)
-        return [match for match in self._told(candidates(text, data), len(text)) if match.label in self._kinds]
+        return [match for match in self._matches_at(candidates(text, data), len(text)) if match.label in self._kinds]
 
     def _read_tables(self, *, ended: bool = False) -> int:
         """Find table cells in the new text; return the first position that is undecided."""
@@ -161,17 +161,19 @@ class PiiStream:
     def _find(self, decided: int) -> list[Match]:
         """Return the matches that begin before `decided`."""
         matches: list[Match] = []
-        if self._goes_on:
-            self._place = self._go_on(matches, self._place)
-            if self._goes_on or decided <= self._place:
+        if self._runs:
+            self._place = self._extend(matches, self._place)
+            if self._runs or decided <= self._place:
                 return [match for match in matches if match.label in self._kinds]
         first = max(0, self._place - LEFT)
         text = self._text[first:]
         places = candidates(text, text.encode("utf-8", "replace"))
-        matches += self._told([(place + first, number, start + first) for place, number, start in places], decided)
+        matches += self._matches_at(
+            [(place + first, number, start + first) for place, number, start in places], decided
+        )
         return [match for match in matches if match.label in self._kinds]
 
-    def _told(self, places: list[tuple[int, int, int]], decided: int) -> list[Match]:
+    def _matches_at(self, places: list[tuple[int, int, int]], decided: int) -> list[Match]:
         """Return the matches at places before `decided`, in order, without overlaps; cells have lowest precedence."""
         text, rules, kinds = self._text, table().rules, self._kinds
         matches: list[Match] = []
@@ -179,7 +181,7 @@ class PiiStream:
         if self._cells:
             places = sorted([*places, *((cell.start, len(rules), at) for at, cell in enumerate(self._cells))])
         for at, number, start in places:
-            if self._goes_on or at >= decided:
+            if self._runs or at >= decided:
                 break
             if at < place:
                 continue
@@ -194,21 +196,21 @@ class PiiStream:
             place = found.end
             if found.kind is not None:
                 matches.append(Match(self._offset + found.start, self._offset + place, found.kind))
-                self._kind, self._goes_on = found.kind, found.goes_on
-                if self._goes_on:
-                    place = self._go_on(matches, place)
+                self._kind, self._runs = found.kind, found.runs
+                if self._runs:
+                    place = self._extend(matches, place)
         self._cells = [cell for cell in self._cells if cell.start >= decided]
         self._place = max(place, decided)
         return matches
 
-    def _go_on(self, matches: list[Match], place: int) -> int:
-        """Extend the last match by its runs; return its end. `_goes_on` is empty once the match has ended."""
+    def _extend(self, matches: list[Match], place: int) -> int:
+        """Extend the last match by its runs; return its end. `_runs` is empty once the match has ended."""
         text, start = self._text, place
-        while self._goes_on:
-            place = run_end(self._goes_on[0], text, place)
+        while self._runs:
+            place = run_end(self._runs[0], text, place)
             if place == len(text):
                 break
-            self._goes_on = self._goes_on[1:]
+            self._runs = self._runs[1:]
         if self._kind is not None and place > start:
             matches.append(Match(self._offset + start, self._offset + place, self._kind))
         return place

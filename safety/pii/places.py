@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from safety.patterns import CHARACTERS, LETTERS, STARTS, Patterns, Sign
 from safety.pii import emails, numbers
 from safety.pii.checksums import CHECKS
-from safety.pii.context import is_address, is_labelled, is_no_part
+from safety.pii.context import is_address, is_labelled, is_not_labelled_otherwise
 from safety.pii.kinds import SECRETS
 from safety.pii.loosened import loosened
 from safety.pii.rule_tables import lines
@@ -69,7 +69,7 @@ _DOTTED: Final = ("ipv4", "ipv6", "mac")
 _CONTEXTS: Final = {
     "-": lambda *_: True,
     "label": is_labelled,
-    "no_part": is_no_part,
+    "no_part": is_not_labelled_otherwise,
     "address": is_address,
 }
 

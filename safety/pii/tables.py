@@ -54,12 +54,12 @@ class Tables:
         cells: list[Cell] = []
         *complete, rest = text.split("\n")
         for line in complete:
-            self._go_on(line, cells, ended=True)
+            self._extend_line(line, cells, ended=True)
             self._end_line()
-        self._go_on(rest, cells, ended=ended)
+        self._extend_line(rest, cells, ended=ended)
         return cells
 
-    def _go_on(self, piece: str, cells: list[Cell], *, ended: bool) -> None:
+    def _extend_line(self, piece: str, cells: list[Cell], *, ended: bool) -> None:
         """Add text to the current line; `ended`: the line is complete."""
         self._read += len(piece)
         self.open = self._read
@@ -68,9 +68,9 @@ class Tables:
         if len(self._row) > _LONGEST_ROW:
             self._header = None
         if self._header is not None:
-            self._take(self._header, cells, ended=ended)
+            self._read_cells(self._header, cells, ended=ended)
 
-    def _take(self, header: Header, cells: list[Cell], *, ended: bool) -> None:
+    def _read_cells(self, header: Header, cells: list[Cell], *, ended: bool) -> None:
         row = self._row
         while self._cell <= header.delimiters:
             end = _cell_end(header.delimiter, row, self._next)

@@ -35,7 +35,7 @@ class Found(NamedTuple):
     kind: str | None
     start: int
     end: int
-    goes_on: Runs = ()
+    runs: Runs = ()
 
 
 def view_end(text: str, place: int) -> int:

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safety.folding import _FOLDS, _ONE_BY_ONE, Places, fold, has_unseen, without_surrogates
+from safety.folding import _FOLDS, _ONE_BY_ONE, Places, fold, has_invisible, without_surrogates
 
 TEXTS = st.text(
     st.one_of(st.characters(), st.sampled_from("aB \u0301\u0323éŐßﬁ각ㄱİΣς\u200b𝐛Йё\ud800\0\x1f\x7f\x9f\x85")),
@@ -51,11 +51,11 @@ def test_control_characters_are_not_seen_but_white_space_is() -> None:
         char = chr(code)
         assert fold(char) == (char if char in white else ""), hex(code)
         for text in (f"a{char}b", f"a{char}b" * 30, f"é{char}"):
-            assert has_unseen(text) == (char not in white)
+            assert has_invisible(text) == (char not in white)
             assert len(fold(text)) == len(fold(text.replace(char, ""))) + (text.count(char) if char in white else 0)
     for char in "\u2800\ufff9\ufffb\U0001bca0\U0001bca3\U0001d173\U0001d17a\u180e":
         assert fold(char) == ""
-        assert has_unseen(char)
+        assert has_invisible(char)
 
 
 def test_the_end_of_a_text_has_a_place() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
-from safety.patterns import ANY_CASE, Found, Sign, Watch
+from safety.patterns import ANY_CASE, Sign, SignDatabase, SignFound
 from safety.pii.pii_filter import PiiFilter
 from safety.prefilter import LONGEST, Prefilter, PrefilterPass, Signs
 from safety.terms import TermFilter
@@ -138,14 +138,14 @@ def test_a_list_of_terms_that_is_no_database_is_asked_about_every_text(monkeypat
     assert list(Prefilter(terms).prefilter_pass(terms)("A text.")) == [0]
 
 
-def test_a_watch_ends_at_the_signs_that_it_is_told() -> None:
+def test_a_scan_stops_at_the_given_signs() -> None:
     stop, three, others = Sign(b"stop"), Sign(b"[0-9]{3}"), Sign(b"[A-Z]+")
-    watch = Watch([others, stop, three])
+    database = SignDatabase([others, stop, three])
 
     def ends(data: bytes, *signs: Sign) -> bool:
         try:
-            watch.scan(data, watch.ending_at(signs), 0, None, watch.own.scratch)
-        except Found:
+            database.scan(data, database.stop_at(signs), 0, None, database.local.scratch)
+        except SignFound:
             return True
         return False
 
