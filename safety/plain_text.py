@@ -6,7 +6,6 @@ of an ASCII letter that the injection filter replaces. The ranges cover the most
 nor Cyrillic, whose letters look like Latin ones; other characters make a text not plain.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from safety.folding import has_controls
@@ -38,13 +37,3 @@ def plain_bytes(text: str) -> bytes | None:
     except UnicodeEncodeError:
         return None
     return None if _NOT_PLAIN.any_in(data) else data
-
-
-def plain_ones(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that a plain text can contain."""
-    return tuple(word for word in words if plain_bytes(word) is not None)
-
-
-def other_ones(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words that no plain text can contain."""
-    return tuple(word for word in words if plain_bytes(word) is None)
