@@ -63,7 +63,7 @@ class Adapter:
         self.heads.append(head)
         return self.made
 
-    async def keep(self) -> None:
+    async def store_answer(self) -> None:
         self._happened.append("kept")
 
 
