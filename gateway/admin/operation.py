@@ -29,7 +29,7 @@ class NoQuery(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What operations act on."""
+    """The parts of the admin process that operations act on."""
 
     registry: Registry
     store: ReadingStore

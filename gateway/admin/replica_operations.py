@@ -42,7 +42,7 @@ class DrainRequest(ResumeRequest, frozen=True, kw_only=True):
 
 
 class Resumed(Record, frozen=True, kw_only=True):
-    """What was resumed; empty where nothing was drained."""
+    """The drains that were ended; empty where nothing was drained."""
 
     drains: list[Drain]
 

@@ -113,7 +113,7 @@ class Endpoint:
 
 
 class State:
-    """What the lifespan fills in before any request arrives."""
+    """The services of the worker; the lifespan sets them before any request arrives."""
 
     services: Services
 

@@ -140,7 +140,7 @@ FILTER_VERDICTS: Final = Metric(
 FILTER_SECONDS: Final = Metric(
     "filter_seconds",
     "histogram",
-    "Time that filters of a prompt took, judges included.",
+    "Time that filters of a prompt took, guards included.",
     ("model",),
     "s",
     buckets.FILTER,

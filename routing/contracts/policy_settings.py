@@ -15,7 +15,7 @@ LONG_CONTEXT_TOKENS: Final = 16_384
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a good answer is."""
+    """Latency targets of an answer: TTFT and TPOT."""
 
     ttft_ms: Annotated[
         float, Meta(gt=0, le=600_000, description="Time to first token of an empty prompt, in milliseconds.")

@@ -68,7 +68,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What was counted in some seconds. No count is negative."""
+    """Counts of an interval of some seconds; none is negative."""
 
     seconds: float
     requests: Mapping[tuple[str, str, str], float] = field(default_factory=dict)

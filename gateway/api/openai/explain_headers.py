@@ -24,7 +24,7 @@ ANSWER = b"x-penstock-route"
 
 
 class Explain(enum.Enum):
-    """What the header asks for: the explanation beside the answer, or alone."""
+    """Values of the header: the explanation beside the answer, or alone."""
 
     ROUTE = b"1"
     DRY_RUN = b"dry-run"

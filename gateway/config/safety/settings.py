@@ -128,10 +128,10 @@ class FilterSettings(Record, frozen=True, kw_only=True):
     canaries: Annotated[CanariesFilter | None, Meta(description="Strings that no answer may have.")] = None
     floods: Annotated[FloodsFilter | None, Meta(description="The same prompt again and again.")] = None
     sizes: Annotated[SizesFilter | None, Meta(description="Bounds on the text of a request.")] = None
-    model: Annotated[ModelGuard | None, Meta(description="A model that this gateway serves, as a judge.")] = None
-    http: Annotated[HttpGuard | None, Meta(description="A moderation service, as a judge.")] = None
+    model: Annotated[ModelGuard | None, Meta(description="A model that this gateway serves, as a guard.")] = None
+    http: Annotated[HttpGuard | None, Meta(description="A moderation service, as a guard.")] = None
     presidio: Annotated[PresidioFilter | None, Meta(description="Microsoft Presidio, if it is installed.")] = None
-    onnx: Annotated[OnnxGuardSettings | None, Meta(description="A classifier as an ONNX model, as a judge.")] = None
+    onnx: Annotated[OnnxGuardSettings | None, Meta(description="A classifier as an ONNX model, as a guard.")] = None
     plugin: Annotated[PluginFilter | None, Meta(description="A filter of your own, in Python.")] = None
 
     @property

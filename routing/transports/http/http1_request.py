@@ -32,7 +32,7 @@ class HttpFailure(Exception):
 
 
 class Carrier(Protocol):
-    """What runs an exchange now: an attempt to connect, or a connection."""
+    """The owner of an exchange: an attempt to connect, or a connection."""
 
     def cancel(self) -> object:
         """Abort the exchange, which gets no more callbacks."""
