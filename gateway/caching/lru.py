@@ -33,6 +33,9 @@ class Lru(Generic[K, V]):
         """Remove a key, if present."""
         self._entries.pop(key, None)
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def items(self) -> ItemsView[K, V]:
         """All entries, least recently used first."""
         return self._entries.items()

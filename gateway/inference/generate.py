@@ -57,7 +57,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     """Build the message to a replica; an upstream gets an output bound even where the client named none."""
-    request, (max_tokens, *_) = prepared.request, prepared.bounds
+    request, max_tokens = prepared.request, prepared.bounds[0]
     model = request.model
     if payload is not None and request.max_tokens is None:
         payload = msgspec.structs.replace(payload, max_tokens=upstream_bound(request, max_tokens))
@@ -85,18 +85,19 @@ def admission_request(
     """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
     caller, tier = request.caller, request.caller.tier
     waiting = caller.tenant.waiting
+    latest = request.arrived + waiting.max_seconds
     return AdmissionRequest(
-        request_id=request.id,
-        tenant=caller.queue_name,
-        rank=caller.rank,
-        weight=tier.weight,
-        reserved=tier.reserved,
-        route=route,
-        expected_output=expected_output,
-        n=request.sampling.n,
-        wait_until=min(wait_until, request.arrived + waiting.max_seconds),
-        max_waiting=waiting.max_requests,
-        policy=policy,
+        request.id,
+        caller.queue_name,
+        caller.rank,
+        tier.weight,
+        tier.reserved,
+        route,
+        expected_output,
+        request.sampling.n,
+        latest if latest < wait_until else wait_until,
+        waiting.max_requests,
+        policy,
     )
 
 

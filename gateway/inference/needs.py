@@ -1,10 +1,12 @@
 """The engine features that a request needs, and the refusal where no replica has them."""
 
+from operator import attrgetter
 from typing import Final
 
 from gateway.inference.generate_request import GenerateRequest
 from protos.errors import GUIDE_PARAM, UnsupportedParameter
 from protos.features import NAMES, Feature
+from protos.types import Sampling
 
 # Plain numbers: operations on flags cost a Python call each.
 _TOKEN_IDS: Final = Feature.TOKEN_IDS.value
@@ -55,10 +57,25 @@ def checked_needs(request: GenerateRequest) -> int:
 
 def needs_of(request: GenerateRequest) -> int:
     """Give the features that the request needs, whatever the replicas have."""
-    sampling = request.sampling
+    needs = _TOKEN_IDS if type(request.prompt) is list else 0
+    if _OTHERS(request.sampling) != _NO_OTHERS:
+        needs |= _needs_of_sampling(request.sampling)
+    if request.guide is not None:
+        needs |= _GUIDED
+    if request.model.adapter is not None:
+        needs |= _LORA
+    if request.foreign is not None:
+        needs |= _WHOLE_API | request.endpoint
+    return needs
+
+
+#: All sampling parameters but temperature and top_p, which every engine has.
+_OTHERS: Final = attrgetter(*(name for name in Sampling.__struct_fields__ if name not in ("temperature", "top_p")))
+_NO_OTHERS: Final = _OTHERS(Sampling())
+
+
+def _needs_of_sampling(sampling: Sampling) -> int:
     needs = 0
-    if type(request.prompt) is list:
-        needs = _TOKEN_IDS
     if sampling.logprobs is not None:
         needs |= _LOGPROBS
     if sampling.n > 1:
@@ -81,12 +98,6 @@ def needs_of(request: GenerateRequest) -> int:
         needs |= _SEED
     if sampling.presence_penalty or sampling.frequency_penalty:
         needs |= _PENALTIES
-    if request.guide is not None:
-        needs |= _GUIDED
-    if request.model.adapter is not None:
-        needs |= _LORA
-    if request.foreign is not None:
-        needs |= _WHOLE_API | request.endpoint
     return needs
 
 

@@ -58,10 +58,13 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         if request.prompts:
             sampling = msgspec.structs.replace(request.sampling, n=each * len(prompts))
             request = msgspec.structs.replace(request, sampling=sampling)
-        bounds = [output_bound(request, one.tokens) for one in prompts]
+        bounds: Sequence[int] = [output_bound(request, one.tokens) for one in prompts]
         longest, most = max(bounds), sum(bounds) * each
     else:
-        prompt = await encoded(request, context.encoding, context.handle)
+        if request.size > INLINE_BYTES or request.opaque:
+            prompt = await encoded(request, context.encoding, context.handle)
+        else:
+            prompt = encoded_now(request)
         longest = output_bound(request, prompt.tokens)
         prompts, bounds, most = (prompt,), [longest], longest * each
     stages.encoded = monotonic()
@@ -91,11 +94,16 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
     """Encode the prompt, or estimate its tokens. Raises InvalidRequest, or the error that `handle` is failed with."""
     if request.opaque:
         return estimated_prompt(request.size)
-    if request.size > INLINE_BYTES:
-        tenant = request.caller.tenant.name
-        ids = await encoding.run(handle, tenant, encode_prompt, request.model, request.prompt)
-    else:
-        ids = encode_prompt(request.model, request.prompt)
+    if request.size <= INLINE_BYTES:
+        return encoded_now(request)
+    tenant = request.caller.tenant.name
+    ids = await encoding.run(handle, tenant, encode_prompt, request.model, request.prompt)
+    return EncodedPrompt(ids, len(ids))
+
+
+def encoded_now(request: GenerateRequest) -> EncodedPrompt:
+    """Encode the prompt on the event loop. Raises InvalidRequest."""
+    ids = encode_prompt(request.model, request.prompt)
     return EncodedPrompt(ids, len(ids))
 
 
@@ -103,21 +111,22 @@ def route_request(
     request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float, needs: int
 ) -> RouteRequest:
     """Describe a request to the routing policy. The prefix lookup covers the tenant's own cache alone."""
-    model, caller = request.model, request.caller
-    prefix = model.dispatch_context.look_up(prompt.ids, model.salt(caller.cache_owner))
+    model, caller, tokens = request.model, request.caller, prompt.tokens
+    dispatch_context = model.dispatch_context
+    prefix = dispatch_context.look_up(prompt.ids, model.salt(caller.cache_owner))
     return RouteRequest(
-        request_id=request.id,
-        prompt_tokens=prompt.tokens,
-        max_tokens=max_tokens,
-        n=request.sampling.n,
-        expected_output=model.lengths.expected(origin_of(request), prompt.tokens, max_tokens),
-        cached=prefix.cached,
-        chain=prefix.chain,
-        arrived=request.arrived,
-        now=model.dispatch_context.clock(),
-        deadline=deadline,
-        rank=caller.rank,
-        may_wait=True,
-        needs=needs,
-        adapter=model.adapter_name,
+        request.id,
+        tokens,
+        max_tokens,
+        request.sampling.n,
+        model.lengths.expected(origin_of(request), tokens, max_tokens),
+        prefix.cached,
+        prefix.chain,
+        request.arrived,
+        dispatch_context.clock(),
+        deadline,
+        caller.rank,
+        True,  # may wait
+        needs,
+        model.adapter_name,
     )

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 def check_input_tokens(caller: Caller, model: str, tokens: int, param: str) -> None:
     """Check the input tokens of all parts together. Raises TokenLimitExceeded."""
-    most = caller.max_input_tokens(model)
+    most = caller.bounds(model).max_input
     if most is not None and tokens > most:
         raise TokenLimitExceeded(
             f"Your input has {tokens} tokens in all; with this API key and model it may have at most {most} "

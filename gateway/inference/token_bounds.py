@@ -1,6 +1,7 @@
 """Output token bounds: by the model's context, by tenant and key, and by the memory that logprobs take."""
 
 from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.tenancy.tenants.caller import UNBOUNDED
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 
 #: Most logprob entries of one request, over all its tokens and sequences.
@@ -13,8 +14,12 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     A limit that the client names is granted or refused; without one the tenant's default holds, or all that fits.
     Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
     """
-    caller, model, sequences = request.caller, request.model, request.sampling.n
-    most_input = caller.max_input_tokens(model.name)
+    model, wanted = request.model, request.max_tokens
+    bounds, sampling = request.caller.bounds(model.name), request.sampling
+    if wanted is not None and wanted <= model.context - prompt_tokens and bounds is UNBOUNDED:
+        if sampling.logprobs is None:
+            return wanted
+    most_input, most_output, sequences = bounds.max_input, bounds.max_output, sampling.n
     if most_input is not None and prompt_tokens > most_input:
         raise TokenLimitExceeded(
             f"Your prompt has {prompt_tokens} tokens; with this API key and model it may have at most {most_input} "
@@ -22,8 +27,6 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
             param=_prompt_param(request),
         )
     room = _room(request, prompt_tokens)
-    wanted = request.max_tokens
-    most_output = caller.max_output_tokens(model.name)
     if most_output is None:
         most = room
     elif (wanted or 1) * sequences > most_output:
@@ -35,7 +38,7 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     else:
         most = min(room, most_output // sequences)
     if wanted is None:
-        default = caller.default_output_tokens(model.name)
+        default = bounds.default_output
         wanted = most if default is None else min(default, most)
     return _logprobs_bound(request, wanted)
 
@@ -44,8 +47,8 @@ def upstream_bound(request: GenerateRequest, max_tokens: int) -> int | None:
     """Give the output bound that an upstream must get for a request that names none: what the limits of tenant and key
     allow. None: there are no such limits.
     """
-    name, caller = request.model.name, request.caller
-    most, default = caller.max_output_tokens(name), caller.default_output_tokens(name)
+    bounds = request.caller.bounds(request.model.name)
+    most, default = bounds.max_output, bounds.default_output
     limits = [] if most is None else [most // request.sampling.n]
     if default is not None:
         limits.append(default)

@@ -27,11 +27,11 @@ class ModelCatalog:
 
     def require(self, caller: Caller, name: str) -> ServedModel:
         """Find the model of a name that a caller may use. Raises ModelNotFound or PermissionDenied."""
-        model = self.find(name)
+        model = self.models.get(name) or self.find(name)
         if model is None:
             shown = name if len(name) <= _LONGEST_ECHO else name[:_LONGEST_ECHO] + "..."
             raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
-        if not caller.allows_model(model.shown):
+        if not caller.all_models and not caller.allows_model(model.shown):
             raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
         return model
 

@@ -71,19 +71,15 @@ class Endpoint:
         """Answer one request; raises nothing but a cancellation."""
         # Returns the awaitable without a coroutine of its own, which would be resumed with every token.
         services = self._state.services
-        return serve(services, partial(self._begin, services, scope, receive, send))
-
-    def _begin(
-        self, services: Services, scope: Scope, receive: Receive, send: Send
-    ) -> tuple[HttpExchange, Handler, bool]:
         exchange = HttpExchange(scope, receive, send, services.sampler, self._name)
         exchange.errors = self._errors
         if self._cross_origin is not None:
             self._cross_origin.mark(exchange, scope)
-        handler, named = self._handlers.get(exchange.method), self._named
+        handler = self._handlers.get(exchange.method)
         if handler is None:
             handler, named = self._other_method_handler(exchange, scope)
-        return exchange, handler, named
+            return serve(services, exchange, handler, named=named)
+        return serve(services, exchange, handler, named=self._named)
 
     def _other_method_handler(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
         """Choose a handler, and whether the request is recorded: a question for the allowed methods is not."""

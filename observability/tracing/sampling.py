@@ -24,6 +24,8 @@ class HeadSampler:
         self._bits = bits
         self._records = ratio is not None
         self._bound = round((ratio or 0.0) * (1 << _HALF))
+        #: Whether requests without a trace context are sampled at all.
+        self.traces = self._bound > 0
 
     def start(self, record: RequestRecord, parent: TraceContext | None = None) -> None:
         """Set `trace`, `span_id` and `sampled` of a record."""

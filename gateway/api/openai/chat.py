@@ -1,7 +1,8 @@
 """`POST /v1/chat/completions` (OpenAI API reference, Chat)."""
 
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -82,15 +83,16 @@ class ChatBody(SamplingFields, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """Whether the body has nothing but messages for the model."""
-        return (
-            self.tools is None
-            and self.tool_choice is None
-            and self.reasoning_effort is None
-            and self.verbosity is None
-            and self.documents is None
-            and self.chat_template_kwargs is None
-        )
+        return _BESIDE_MESSAGES(self) == _NOTHING_BESIDE
 
+
+_NAMES_BESIDE: Final = (
+    *("tools", "tool_choice", "reasoning_effort", "verbosity", "documents"),
+    "chat_template_kwargs",
+)
+#: What a body has for the model beside messages.
+_BESIDE_MESSAGES: Final = attrgetter(*_NAMES_BESIDE)
+_NOTHING_BESIDE: Final = (None,) * len(_NAMES_BESIDE)
 
 _decoder = BodyDecoder(
     ChatBody,
@@ -119,10 +121,14 @@ def _request(
     foreign: UnsupportedParameter | None,
 ) -> GenerateRequest:
     assert isinstance(body, ChatBody)
-    if body.max_tokens is not None and body.max_completion_tokens is not None:
-        raise InvalidRequest(
-            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.", param="max_tokens"
-        )
+    max_tokens, max_tokens_param = body.max_tokens, "max_tokens"
+    if body.max_completion_tokens is not None:
+        if max_tokens is not None:
+            raise InvalidRequest(
+                "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+                param="max_tokens",
+            )
+        max_tokens, max_tokens_param = body.max_completion_tokens, "max_completion_tokens"
     logprobs = None
     if body.logprobs:
         logprobs = body.top_logprobs or 0
@@ -140,18 +146,18 @@ def _request(
     else:
         prompt, (_, parser, guide, guide_param) = _with_tools(body, model)
     return GenerateRequest(
-        id=record.id,
-        caller=caller,
-        model=model,
-        prompt=prompt,
-        size=size,
-        sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=logprobs),
-        max_tokens=body.max_completion_tokens or body.max_tokens,
-        stops=body.stops,
-        stream=bool(body.stream),
-        arrived=record.arrived,
-        max_tokens_param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
-        foreign=foreign,
+        record.id,
+        caller,
+        model,
+        prompt,
+        size,
+        body.sampling(model.tokenizer.vocab_size, logprobs),
+        max_tokens,
+        () if body.stop is None else body.stops,
+        bool(body.stream),
+        record.arrived,
+        max_tokens_param,
+        foreign,
         guide=guide,
         guide_param=guide_param,
         parser=parser,
@@ -216,7 +222,7 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
     texts, new = [], tuple.__new__
     for message, (param, path) in zip(body.messages, content_places(len(body.messages)), strict=False):
         role, text, _, *others = astuple(message)
-        if type(text) is not str or others != _NO_OTHERS:
+        if type(text) is not str or others != _NO_OTHERS_THAN_CALL_ID:
             return None
         # Skips the named tuple's own constructor, which takes twice as long: every filtered request runs this.
         texts.append(new(PromptText, (role, param, path, text)))
@@ -224,30 +230,27 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
 
 
 #: Values of the other message members where only the plain ones are set.
-_NO_OTHERS = [None] * (len(Message.__struct_fields__) - 3)
+_NO_OTHERS: Final = [None] * (len(Message.__struct_fields__) - 2)
+_NO_OTHERS_THAN_CALL_ID: Final = _NO_OTHERS[1:]
 
 
 def _messages(body: ChatBody, model: ServedModel) -> list[dict[str, Any]]:
     """Make the messages that chat formats expect. Raises what cannot be rendered, by name."""
     rendered, plain = [], True
-    for position, message in enumerate(body.messages):
-        text, role = message.content, message.role
-        if type(text) is not str or role in _OF_TOOLS or message.tool_calls is not None or message.tool_call_id:
+    for message in body.messages:
+        role, text, *others = astuple(message)
+        if type(text) is str and role not in _OF_TOOLS:
+            if others == _NO_OTHERS:
+                rendered.append({"role": role, "content": text})
+                continue
+            plain = plain and message.tool_calls is None and not message.tool_call_id
+        else:
             plain = False
-        elif (
-            message.name is None
-            and message.audio is None
-            and message.function_call is None
-            and message.reasoning_content is None
-            and message.reasoning is None
-        ):
-            rendered.append({"role": role, "content": text})
-            continue
-        rendered.append(_message(message, position))
+        rendered.append(_message(message, len(rendered)))
     return rendered if plain else _with_calls(body, model, rendered)
 
 
-_OF_TOOLS = frozenset(("tool", "function"))
+_OF_TOOLS: Final = frozenset(("tool", "function"))
 
 
 def _with_calls(body: ChatBody, model: ServedModel, rendered: list[dict[str, Any]]) -> list[dict[str, Any]]:

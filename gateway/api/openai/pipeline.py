@@ -72,25 +72,29 @@ class Pipeline:
         """Whether the reader of a stream wants the counts at its end."""
         return self._adapted or self.reading.include_usage
 
-    async def run(self) -> Generation:
+    def run(self) -> Coroutine[Any, Any, Generation]:
         """Start a generation, of a fallback where the model does not answer. Raises its errors."""
         request, model = self.request, self.request.model
         if model.fallbacks is None:
-            return await self.start(model)
+            return self.start(model)
         models = self.services.catalog.models
         candidates = chain(model, models, request.caller, len(self._body), request.max_tokens, request.sampling.n)
-        return await first_to_answer(self.incoming.exchange, model, candidates, self.start)
+        return first_to_answer(self.incoming.exchange, model, candidates, self.start)
 
     def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:
         """Start a model's generation, with the filters of the tenant and of that model."""
-        request, requested = self.request, self.request.model
-        # A fallback is held to the rules of both models.
-        names = (model.name,) if model is requested else (requested.name, model.name)
-        policy = self.services.policies.of(request.caller.tenant, *names)
-        if policy is None:
-            return self._launch(model, self.reading, self._body, None)
-        if model is requested and passes_prefilter(policy, request, self._body):
-            return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
+        request, tenant = self.request, self.request.caller.tenant
+        if model is request.model:
+            policy = self.services.policies.of(tenant, model.name)
+            if policy is None:
+                return self._launch(model, self.reading, self._body, None)
+            if passes_prefilter(policy, request, self._body):
+                return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
+        else:
+            # A fallback is held to the rules of both models.
+            policy = self.services.policies.of(tenant, request.model.name, model.name)
+            if policy is None:
+                return self._launch(model, self.reading, self._body, None)
         return self._screen(model, policy)
 
     def _screen(self, model: ServedModel, policy: Policy) -> Coroutine[Any, Any, Generation]:

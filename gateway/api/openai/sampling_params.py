@@ -1,7 +1,8 @@
 """The sampling parameters that chat and text completions share, with the ranges of the API reference."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -77,8 +78,10 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
         return bool(self.stream_options.include_usage)
 
-    def sampling(self, *, vocab_size: int, logprobs: int | None) -> Sampling:
+    def sampling(self, vocab_size: int, logprobs: int | None) -> Sampling:
         """Make the engine's sampling parameters. Raises InvalidRequest for token ids outside the vocabulary."""
+        if _RARE(self) == _NOTHING_RARE:
+            return Sampling(temperature=self.temperature, top_p=self.top_p, logprobs=logprobs)
         if self.logit_bias:
             _check_ids(self.logit_bias, "logit_bias", vocab_size)
         if self.stop_token_ids:
@@ -99,6 +102,15 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             min_tokens=self.min_tokens or 0,
             logprobs=logprobs,
         )
+
+
+_NAMES_OF_RARE: Final = (
+    *("n", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p", "repetition_penalty"),
+    *("min_tokens", "ignore_eos", "stop_token_ids"),
+)
+#: Sampling parameters that few requests set; they are looked at one by one only where one is set.
+_RARE: Final = attrgetter(*_NAMES_OF_RARE)
+_NOTHING_RARE: Final = (None,) * len(_NAMES_OF_RARE)
 
 
 def _check_ids(ids: Iterable[int], name: str, vocab_size: int) -> None:

@@ -85,7 +85,7 @@ class BackgroundResponse:
 
     async def run(self) -> None:
         """Generate the response; raise nothing but a cancellation."""
-        serving = asyncio.ensure_future(serve(self._services, lambda: (self._exchange, self._answer, True)))
+        serving = asyncio.ensure_future(serve(self._services, self._exchange, self._answer, named=True))
         unwritten, writes = b"", 0
         try:
             while not (await asyncio.wait({serving}, timeout=WRITE_SECONDS))[0]:

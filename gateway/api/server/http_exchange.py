@@ -6,18 +6,19 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 import asyncio
 import contextlib
 import math
+import os
+import random
 import re
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.api.server.compression import ACCEPTED, unpacked
-from gateway.api.server.error_form import OPENAI_ERRORS
-from gateway.api.server.trace_headers import begin_trace
+from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
+from gateway.api.server.trace_headers import TRACE_PARENT, begin_trace
 from gateway.tenancy.tenants.caller import Caller
 from observability.outcome import outcome_of
 from observability.record import FAILED, RequestRecord, Verdict
@@ -52,80 +53,82 @@ _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 _Headers = list[tuple[bytes, bytes]]
 
+#: Request headers that few requests have, but those of traces.
+_RARE: Final = frozenset(
+    (
+        b"x-api-key",
+        b"x-request-timeout",
+        b"x-stainless-read-timeout",
+        b"x-penstock-explain",
+        b"content-encoding",
+        b"x-request-id",
+    )
+)
+#: Seeded by the system; request ids must be unique, not secret. A system call for each would cost more than all of it.
+_random = random.Random()
+_random_bits = _random.getrandbits
+os.register_at_fork(after_in_child=_random.seed)
+
 
 class HttpExchange:
     """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
 
-    __slots__ = (
-        "_body_deadline",
-        "_comment",
-        "_headers",
-        "_last",
-        "_query_string",
-        "_quiet_since",
-        "_receive",
-        "_send",
-        "_task",
-        "_timer",
-        "_watcher",
-        "answer_headers",
-        "authorization",
-        "caller",
-        "caller_headers",
-        "content_encoding",
-        "content_length",
-        "deadline",
-        "errors",
-        "explain",
-        "fixed_headers",
-        "handle",
-        "method",
-        "path",
-        "path_params",
-        "read_timeout",
-        "record",
-        "request_id",
-        "request_timeout",
-        "started",
-    )
+    # Defaults of what most requests never set: they cost a request nothing.
+    #: The task that reads the body, which runs the request: a time limit cancels it.
+    _task: asyncio.Task[Any] | None = None
+    _watcher: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _body_deadline: float | None = None
+    #: What a stream has written since the last look, and since when it is quiet; None where there is no stream.
+    _last = b""
+    _quiet_since: float | None = None
+    _comment: asyncio.Future[None] | None = None
+    #: When the request must end, on the monotonic clock; None before it generates.
+    deadline: float | None = None
+    #: The caller, where it is known without a key.
+    caller: Caller | None = None
+    errors: ErrorForm = OPENAI_ERRORS
+    started = False
+    #: Makes the headers that depend on the caller when the answer goes out.
+    caller_headers: Callable[[], _Headers] = list
+    #: Headers that depend on the replica that answers.
+    answer_headers: Sequence[tuple[bytes, bytes]] = ()
+    request_timeout: bytes | None = None
+    read_timeout: bytes | None = None
+    explain: bytes | None = None
+    content_encoding: bytes | None = None
+    content_length: int | None = None
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, sampler: HeadSampler, endpoint: str = OTHER) -> None:
         """`endpoint` is the request's name in metrics and in the journal."""
+        self._scope = scope
         self._receive = receive
         self._send = send
-        self._task = asyncio.current_task()
-        self._watcher: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._body_deadline: float | None = None
-        #: What a stream has written since the last look, and since when it is quiet; None where there is no stream.
-        self._last = b""
-        self._quiet_since: float | None = None
-        self._comment: asyncio.Future[None] | None = None
         self.handle = RequestHandle()
-        #: When the request must end, on the monotonic clock; None before it generates.
-        self.deadline: float | None = None
         self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.path_params: Mapping[str, str] = scope.get("path_params") or {}
-        self._query_string: bytes = scope.get("query_string", b"")
-        #: The caller, where it is known without a key.
-        self.caller: Caller | None = None
-        self.errors = OPENAI_ERRORS
-        self.request_id = "req_" + secrets.token_hex(12)
+        self.request_id = request_id = "req_%024x" % _random_bits(96)
         #: The request's record, published once it has ended.
-        self.record = RequestRecord(self.request_id, endpoint, time.monotonic(), time.time())
+        self.record = record = RequestRecord(request_id, endpoint, time.monotonic(), time.time())
         client = scope.get("client")
         if client is not None:
-            self.record.client = client[0]
-        self.started = False
-        #: Makes the headers that depend on the caller when the answer goes out.
-        self.caller_headers: Callable[[], _Headers] = list
-        #: Headers that depend on the replica that answers.
-        self.answer_headers: _Headers = []
+            record.client = client[0]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._headers = headers
-        begin_trace(self.record, sampler, headers, scope["headers"])
         self.authorization = headers.get(b"authorization")
+        length = headers.get(b"content-length")
+        if length is not None and length.isdigit():
+            # No body has so many bytes, and int() refuses very long numbers.
+            self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
+        own_id = None
+        if not _RARE.isdisjoint(headers):
+            own_id = self._read_rare(headers)
+        if sampler.traces or TRACE_PARENT in headers:
+            begin_trace(record, sampler, headers, scope["headers"])
+        #: Headers of every answer.
+        self.fixed_headers: _Headers = [(b"x-request-id", own_id or request_id.encode())]
+
+    def _read_rare(self, headers: dict[bytes, bytes]) -> bytes | None:
+        """Read the headers that few requests have; return the request id that the client chose, if it is valid."""
         if self.authorization is None and b"x-api-key" in headers:
             # Anthropic's clients send their key so.
             self.authorization = b"Bearer " + headers[b"x-api-key"]
@@ -135,21 +138,26 @@ class HttpExchange:
         self.content_encoding = headers.get(b"content-encoding")
         own_id = headers.get(b"x-request-id")
         if own_id is None or not _REQUEST_ID.fullmatch(own_id):
-            own_id = self.request_id.encode()
-        else:
-            self.record.client_request_id = own_id.decode()
-        #: Headers of every answer.
-        self.fixed_headers: _Headers = [(b"x-request-id", own_id)]
-        self.content_length: int | None = None
-        length = headers.get(b"content-length", b"")
-        if length.isdigit():
-            # No body has so many bytes, and int() refuses very long numbers.
-            self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
+            return None
+        self.record.client_request_id = own_id.decode()
+        return own_id
+
+    @property
+    def path(self) -> str:
+        """The request's path, without the query."""
+        path: str = self._scope["path"]
+        return path
+
+    @property
+    def path_params(self) -> Mapping[str, str]:
+        """The path's parameters by name."""
+        return self._scope.get("path_params") or {}
 
     @property
     def query(self) -> dict[str, str]:
         """The query parameters; of a repeated one the last."""
-        return dict(parse_qsl(self._query_string.decode("latin-1"), keep_blank_values=True))
+        sent: bytes = self._scope.get("query_string", b"")
+        return dict(parse_qsl(sent.decode("latin-1"), keep_blank_values=True))
 
     def header(self, name: bytes) -> bytes | None:
         """Return a header's value, by its name in lower case."""
@@ -164,6 +172,7 @@ class HttpExchange:
             raise InvalidRequest("A body that is taken in parts cannot be compressed.")
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        self._task = asyncio.current_task()
         size, left = 0, BODY_SECONDS
         while True:
             began = time.monotonic()
@@ -191,23 +200,14 @@ class HttpExchange:
         """Read and decompress the body. Raises BodyTooLarge, RequestTimeout, UnsupportedEncoding, InvalidRequest."""
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        self._task = asyncio.current_task()
         self._body_deadline = time.monotonic() + BODY_SECONDS
-        chunks: list[bytes] = []
-        size = 0
         try:
-            while True:
-                message = await self._receive()
-                if message["type"] == "http.disconnect":
-                    # A server also reports chunks so that do not parse; that client is still there to read this.
-                    raise InvalidRequest("The request body is malformed or ended early.")
-                chunk: bytes = message.get("body", b"")
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > limit:
-                    raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
-                # A server may send the end as a message of its own, which takes one more round through its loop.
-                if size == self.content_length or not message.get("more_body", False):
-                    break
+            message = await self._receive()
+            body: bytes = message.get("body", b"")
+            # A server may send the end as a message of its own, which takes one more round through its loop.
+            if not body or len(body) != self.content_length:
+                body = await self._all_parts(message, limit)
         except asyncio.CancelledError:
             # `enforce_limits` cancels with the deadline in the past; any other cancellation must go on.
             if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
@@ -215,8 +215,24 @@ class HttpExchange:
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
         finally:
             self._body_deadline = None
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return body if self.content_encoding is None else await unpacked(body, self.content_encoding, limit)
+
+    async def _all_parts(self, message: Message, limit: int) -> bytes:
+        """Join the body's parts, of which `message` is the first."""
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            if message["type"] == "http.disconnect":
+                # A server also reports chunks so that do not parse; that client is still there to read this.
+                raise InvalidRequest("The request body is malformed or ended early.")
+            chunk: bytes = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
+            if size == self.content_length or not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            message = await self._receive()
 
     def watch(self) -> bool:
         """Fail the handle as soon as the client is gone, from now on. False while the body is still to come."""
@@ -281,23 +297,19 @@ class HttpExchange:
             self._timer = None
 
     async def respond(
-        self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None
+        self, status: int, body: bytes, *, media_type: bytes = JSON, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> None:
         """Answer in one piece."""
         self.started = True
-        start: Message = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", media_type),
-                (b"content-length", b"%d" % len(body)),
-                *self.fixed_headers,
-                *self.caller_headers(),
-                *self.answer_headers,
-                *(headers or ()),
-            ],
-        }
-        await self._send(start)
+        answer_headers = [
+            (b"content-type", media_type),
+            (b"content-length", b"%d" % len(body)),
+            *self.fixed_headers,
+            *self.caller_headers(),
+            *self.answer_headers,
+            *headers,
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": answer_headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def start_stream(self) -> None:

@@ -76,8 +76,10 @@ class Intake:
         key_id, record = caller.key.key_id, exchange.record
         record.tenant, record.key_id, record.tier = caller.tenant.name, key_id, caller.tier.name
         record.identified = time.monotonic()
-        exchange.caller_headers = lambda: rate_headers(self._limiter.last_rate(key_id))
-        caller.require_endpoint(endpoint)
+        if caller.limited:
+            exchange.caller_headers = lambda: rate_headers(self._limiter.last_rate(key_id))
+        if caller.key.endpoints:
+            caller.require_endpoint(endpoint)
         return caller
 
     def deadline(self, wanted: float | None = None) -> float:
@@ -111,12 +113,14 @@ class IncomingRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.exchange.unwatch()
-        self.exchange.cancel_check()
+        if self._timeout is not None:
+            self.exchange.cancel_check()
 
     async def body(self) -> bytes:
         """Read the whole body. Raises InvalidRequest for a bad time limit in the headers, and what reading raises."""
         exchange, intake = self.exchange, self._intake
-        self._timeout = request_timeout(exchange.request_timeout)
+        if exchange.request_timeout is not None:
+            self._timeout = request_timeout(exchange.request_timeout)
         body = await exchange.body(intake.listen.max_body_bytes)
         note_body(exchange.record, body, intake.digests)
         return body
@@ -136,6 +140,8 @@ class IncomingRequest:
         exchange.deadline = self.deadline = self.wait_until = self._intake.deadline(timeout)
         if timeout is not None:
             exchange.schedule_check(timeout)
+        if exchange.read_timeout is None:
+            return
         reads_within = read_timeout(exchange.read_timeout)
         if reads_within is not None:
             self.wait_until = min(self.wait_until, exchange.record.arrived + reads_within)

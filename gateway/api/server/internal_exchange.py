@@ -16,8 +16,6 @@ _END: Final = b""
 class InternalExchange(HttpExchange):
     """Gives a handler (gateway/api/openai/infer.py) a body and takes its answer: `status` and `written`."""
 
-    __slots__ = ("_given", "_gone", "headers", "status", "written")
-
     def __init__(
         self,
         caller: Caller,
@@ -57,9 +55,6 @@ class InternalExchange(HttpExchange):
 
     async def _give(self) -> Message:
         if self._given is not _END:
-            # The task that reads the body runs the request; a time limit must cancel it, not the task that made the
-            # request.
-            self._task = asyncio.current_task()
             body, self._given = self._given, _END
             return {"type": "http.request", "body": body, "more_body": False}
         await self._gone.wait()

@@ -62,7 +62,7 @@ class InternalRequest:
         """Send the request and return the reply. Raises nothing but a cancellation."""
         exchange, handler = self._exchange, self._route.handler
         # The caller publishes the record once the reply counts: an attempt that is repeated is nobody's request.
-        await serve(self._services, lambda: (exchange, handler, False))
+        await serve(self._services, exchange, handler, named=False)
         headers, record = dict(exchange.headers), exchange.record
         wait = float(headers.get(b"retry-after-ms", b"0")) / 1000.0
         retryable = headers.get(b"x-should-retry") == b"true"

@@ -32,8 +32,9 @@ class RequestWatchdog:
     def enter(self, exchange: HttpExchange) -> None:
         """Add a request that begins."""
         self.active.add(exchange)
+        if not self._unwatched:
+            self._some.set()
         self._unwatched.append(exchange)
-        self._some.set()
 
     def leave(self, exchange: HttpExchange) -> None:
         """Remove a request that has ended. Idempotent."""

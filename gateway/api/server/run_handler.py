@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from gateway.api.server.api_route import Handler
 from gateway.api.server.http_exchange import HttpExchange, error_headers
@@ -12,13 +11,8 @@ from protos.errors import ClientGone, InternalError, PenstockError
 log = logging.getLogger(__name__)
 
 
-#: A request, its handler, and whether its record is published once it has ended.
-StartedRequest = tuple[HttpExchange, Handler, bool]
-
-
-async def serve(services: Services, begin: Callable[[], StartedRequest]) -> None:
-    """Run the handler of the request that `begin` makes; raise nothing but a cancellation."""
-    exchange, handler, named = begin()
+async def serve(services: Services, exchange: HttpExchange, handler: Handler, *, named: bool) -> None:
+    """Run the handler of a request; raise nothing but a cancellation. The record of a `named` request is published."""
     try:
         await handler(services, exchange)
     except asyncio.CancelledError:

@@ -1,12 +1,13 @@
 """Read a request's trace context from its headers."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from observability.record import RequestRecord
 from observability.tracing.sampling import HeadSampler
 from observability.tracing.trace_context import parse
 
-_PARENT = b"traceparent"
+TRACE_PARENT: Final = b"traceparent"
 _STATE = b"tracestate"
 
 
@@ -20,10 +21,10 @@ def begin_trace(
 
     `headers` are `sent` by name; `sent` is searched only where there is a context, which must occur once.
     """
-    if _PARENT not in headers:
+    if TRACE_PARENT not in headers:
         sampler.start(record)
         return
     sent = list(sent)
-    parents = [value for name, value in sent if name == _PARENT]
+    parents = [value for name, value in sent if name == TRACE_PARENT]
     states = [value for name, value in sent if name == _STATE]
     sampler.start(record, parse(parents[0], states) if len(parents) == 1 else None)

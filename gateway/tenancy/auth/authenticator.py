@@ -7,10 +7,11 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
 from gateway.caching.lru import Lru
-from gateway.tenancy.auth.key_store import PREFIX, Found, KeyStore, digest_of
+from gateway.tenancy.auth.key_store import PREFIX, Found, KeyStore
 from gateway.tenancy.tenants.caller import Caller
 from gateway.tenancy.tenants.tenant_directory import Directory
 from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUnavailable, TenantGone
@@ -101,13 +102,18 @@ class Authenticator:
             TenantGone: The key's tenant no longer exists.
             StoreUnavailable: The store did not answer and nothing that may be used is remembered.
         """
-        token = _token(header)
-        digest = digest_of(token)
+        if header is not None and len(header) == _USUAL_LENGTH and header.startswith(_BEARER):
+            token = header[len(_BEARER) :]
+        else:
+            token = _token(header)
+        digest = sha256(token).digest()
         now = self._clock()
         if now < self._fresh_until:
             known = self._known.get(digest)
             if known is not None:
-                return _unexpired(known, now + self._ahead)
+                if now + self._ahead < known.ends:
+                    return known.caller
+                raise KeyExpired(_EXPIRED)
             refusal = self._refused.get(digest)
             if refusal is not None:
                 raise refusal.kind(refusal.message)
@@ -264,8 +270,6 @@ def _token(header: bytes | None) -> bytes:
     """The credential in a header's value, in any form."""
     if header is None:
         raise AuthenticationFailed(_MISSING)
-    if len(header) == _USUAL_LENGTH and header.startswith(_BEARER):
-        return header[len(_BEARER) :]
     match = _SCHEME.fullmatch(header) if len(header) <= _LONGEST_HEADER else None
     if match is None:
         raise AuthenticationFailed(_MALFORMED)

@@ -18,16 +18,22 @@ class ExpectedOutput:
     def __init__(self) -> None:
         self._means: Lru[tuple[str, str], float] = Lru(MAX_ENTRIES)
 
+    def mean(self, plan: Plan) -> float | None:
+        """The mean output tokens of one sequence; None: nothing is learned yet."""
+        return self._means.get((plan.tenant, plan.model))
+
     def of(self, plan: Plan, most: int, sequences: int) -> int:
         """Expected tokens over all sequences, at most `most`."""
-        mean = self._means.get((plan.tenant, plan.model))
+        mean = self.mean(plan)
         if mean is None:
             mean = UNKNOWN_OUTPUT
         return min(most, max(1, math.ceil(mean * sequences)))
 
-    def learn(self, plan: Plan, tokens: int, sequences: int) -> None:
-        """Learn from an answer of `tokens` over all sequences."""
-        name = (plan.tenant, plan.model)
-        mean = self._means.get(name)
+    def learn(self, plan: Plan, tokens: int, sequences: int) -> float:
+        """Learn from answers of `tokens` over all `sequences`, each of which counts; return the new mean."""
+        mean = self.mean(plan)
         each = tokens / sequences
-        self._means.put(name, each if mean is None else mean + LEARN * (each - mean))
+        if mean is not None:
+            each = mean + (1 - (1 - LEARN) ** sequences) * (each - mean)
+        self._means.put((plan.tenant, plan.model), each)
+        return each

@@ -54,11 +54,7 @@ class Plan:
     fail_open: bool
     digest: str
     encoded: msgspec.Raw
-
-    @property
-    def metered(self) -> bool:
-        """Whether requests need a reservation."""
-        return bool(self.scopes or self.budgets)
+    metered: bool
 
 
 def plan_for(caller: Caller, model: str, price: Price) -> Plan:
@@ -89,6 +85,7 @@ def plan_for(caller: Caller, model: str, price: Price) -> Plan:
         fail_open=tenant.on_store_failure == "fail_open",
         digest=digest,
         encoded=encoded,
+        metered=bool(scopes or budgets),
     )
 
 

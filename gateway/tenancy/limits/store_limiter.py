@@ -2,16 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.caching.lru import Lru
-from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
+from gateway.tenancy.limits.bookings import BookedLease, Bookings
+from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT
 from gateway.tenancy.limits.limit_refusals import refusal_error
 from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Room, Usage
 from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, LimitsBatcher
 from gateway.tenancy.limits.local import LocalLimits
-from gateway.tenancy.limits.plan import Plan
 from observability.metrics.declarations import RESERVATION_RESULTS
 from protos.errors import StoreUnavailable
 
@@ -31,17 +31,17 @@ class StoreLimiter:
         self.reservations = dict.fromkeys(RESERVATION_RESULTS, 0)
         self._limits_batcher = limits_batcher
         self._local = LocalLimits(clock)
-        self._expected = ExpectedOutput()
-        self._books: dict[tuple[str, str], tuple[Plan, Sequence[int]]] = {}
+        self._bookings = Bookings()
         self._rates: Lru[str, tuple[Rate, float]] = Lru(MAX_RATES)
         self._clock = clock
 
     async def reserve(self, ask: Ask) -> Lease:
         plan, limits_batcher = ask.plan, self._limits_batcher
         if not plan.metered:
-            # Rates of limits that have been removed since are not reported.
-            self._rates.discard(plan.key_id)
-            return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
+            if len(self._rates):
+                # Rates of limits that have been removed since, or that another model has, are not reported.
+                self._rates.discard(plan.key_id)
+            return self._bookings.lease(plan, ask.input, ask.most, ask.sequences)
         lease_id = f"{limits_batcher.holder}/{limits_batcher.number()}"
         answer: list[Any] = [_TOO_LATE]
         future: asyncio.Future[list[Any]] | None = None
@@ -92,39 +92,23 @@ class StoreLimiter:
     def book_now(self) -> None:
         """Send the unreserved use to the store; while the store is away it accumulates."""
         if not self._limits_batcher.available:
+            self._bookings.fold()
             return
-        books, self._books = self._books, {}
-        for plan, counts in books.values():
+        for plan, counts in self._bookings.take():
             self._limits_batcher.post(plan.tenant, [BOOK, self._limits_batcher.number(), 0, *counts], plan)
 
-    def book(self, ask: Ask, usage: Usage) -> None:
-        """Add the use of a request that reserved nothing in the store."""
-        self._note(ask.plan, (1, usage.prompt, usage.cached, usage.completion, 0, 0))
-        if usage.completion:
-            self._expected.learn(ask.plan, usage.completion, ask.sequences)
-
-    def book_rejection(self, ask: Ask) -> None:
-        """Add a request that this worker refused to run, without a reservation in the store."""
-        self._note(ask.plan, (0, 0, 0, 0, 1, ask.input))
-
-    def _note(self, plan: Plan, amounts: Sequence[int]) -> None:
-        name = (plan.tenant, plan.digest)
-        known = self._books.get(name)
-        counts = amounts if known is None else [a + b for a, b in zip(known[1], amounts, strict=True)]
-        self._books[name] = (plan, counts)
-
     def _reserve_locally(self, ask: Ask) -> Lease:
-        output = self._expected.of(ask.plan, ask.most, ask.sequences)
+        lease = self._bookings.lease(ask.plan, ask.input, ask.most, ask.sequences)
         for scope in ask.plan.scopes:
             if scope.tokens:
-                output = min(output, max(1, scope.tokens - ask.input))
+                lease.output = min(lease.output, max(1, scope.tokens - ask.input))
             if scope.output_tokens:
-                output = min(output, scope.output_tokens)
-        taken = self._local.take(ask, output)
+                lease.output = min(lease.output, scope.output_tokens)
+        taken = self._local.take(ask, lease.output)
         if not isinstance(taken, int):
-            self.book_rejection(ask)
+            lease.release(rejected=True)
             raise refusal_error(ask.plan, taken)
-        return BookedLease(self, ask, output, self._local, taken)
+        return LocalLease(ask, lease, self._local, taken)
 
 
 def _later(room: Room, passed_ms: int) -> Room:
@@ -163,33 +147,26 @@ class StoreLease:
         self._limits_batcher.post(tenant, operation)
 
 
-class BookedLease:
-    """A lease without a record in the store: nothing limits it, or the store was away. Its use is booked at its end."""
+class LocalLease:
+    """A lease of this worker's own counts, taken while the store was away. Its use is booked at its end."""
 
-    __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output")
+    __slots__ = ("_ask", "_booked", "_local", "_taken", "output")
 
-    def __init__(
-        self, limiter: StoreLimiter, ask: Ask, output: int, local: LocalLimits | None = None, taken: int = 0
-    ) -> None:
-        self._limiter = limiter
+    def __init__(self, ask: Ask, booked: BookedLease, local: LocalLimits, taken: int) -> None:
         self._ask = ask
+        self._booked = booked
         self._local = local
         self._taken = taken
-        self._open = True
-        self.output = output
+        self.output = booked.output
 
     def settle(self, usage: Usage) -> None:
-        if self._end((1, usage.prompt, usage.completion)):
-            self._limiter.book(self._ask, usage)
+        self._give_back((1, usage.prompt, usage.completion))
+        self._booked.settle(usage)
 
     def release(self, *, rejected: bool = False) -> None:
-        if self._end((0, 0, 0)) and rejected:
-            self._limiter.book_rejection(self._ask)
+        self._give_back((0, 0, 0))
+        self._booked.release(rejected=rejected)
 
-    def _end(self, used: tuple[int, int, int]) -> bool:
-        if not self._open:
-            return False
-        self._open = False
-        if self._local is not None:
+    def _give_back(self, used: tuple[int, int, int]) -> None:
+        if self._booked.open:
             self._local.give_back(self._taken, self._ask, self.output, used)
-        return True

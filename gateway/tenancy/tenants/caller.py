@@ -13,6 +13,7 @@ from protos.errors import EndpointNotAllowed
 _GROUP: Final = "/"
 #: Suffix of the queue name of background requests; no tenant's name contains a slash.
 _BACKGROUND: Final = "/background"
+_NO_LIMITS: Final = Limits()
 _PATHS: Final = {
     "chat": "/v1/chat/completions",
     "completions": "/v1/completions",
@@ -30,22 +31,30 @@ _PATHS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
-    """Token bounds of one request; None is unbounded."""
+class TokenBounds:
+    """Token bounds of one request; None is unbounded.
+
+    `max_input` bounds the prompt, `max_output` the output over all sequences. `default_output` is of each sequence if
+    a request sets no limit; it is never above `max_output`, which several answers of one request share.
+    """
 
     max_input: int | None
     max_output: int | None
     default_output: int | None
 
     @classmethod
-    def strictest(cls, *scopes: Limits) -> "_Bounds":
+    def strictest(cls, *scopes: Limits) -> "TokenBounds":
         most = _least(limits.max_output_tokens for limits in scopes)
         default = _least(limits.default_output_tokens for limits in scopes)
-        return cls(
+        bounds = cls(
             max_input=_least(limits.max_input_tokens for limits in scopes),
             max_output=most,
             default_output=default if default is None or most is None else min(default, most),
         )
+        return UNBOUNDED if bounds == UNBOUNDED else bounds
+
+
+UNBOUNDED: Final = TokenBounds(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Caller:
     """A key with its tenant, made once for each cached key. `rank` is the tier's, 0 for the highest.
 
     `cache_owner` says whose cached prefixes its requests use and leave: the tenant's, or its group's. No two are equal.
+    A caller without any limit, for whichever model, is not `limited`. `queue_name` is the tenant in the fair queue.
     Requests in the `background` stand in the queue under a name of their own, so that the tenant's others do not wait
     behind them.
     """
@@ -63,27 +73,28 @@ class Caller:
     rank: int
     background: bool = False
     cache_owner: str = field(init=False, repr=False, compare=False)
-    _usual: _Bounds = field(init=False, repr=False, compare=False)
-    _of_models: dict[str, _Bounds] = field(init=False, repr=False, compare=False)
-    _all_models: bool = field(init=False, repr=False, compare=False)
+    queue_name: str = field(init=False, repr=False, compare=False)
+    limited: bool = field(init=False, repr=False, compare=False)
+    _usual: TokenBounds = field(init=False, repr=False, compare=False)
+    _of_models: dict[str, TokenBounds] = field(init=False, repr=False, compare=False)
+    all_models: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         group = self.tenant.cache_group
         object.__setattr__(self, "cache_owner", self.tenant.name if group is None else f"{_GROUP}{group}")
+        queue_name = self.tenant.name + _BACKGROUND if self.background else self.tenant.name
+        object.__setattr__(self, "queue_name", queue_name)
         both = (self.key.limits, self.tenant.limits)
-        of_models = {name: _Bounds.strictest(*both, limits) for name, limits in self.tenant.model_limits.items()}
-        object.__setattr__(self, "_usual", _Bounds.strictest(*both))
+        of_models = {name: TokenBounds.strictest(*both, limits) for name, limits in self.tenant.model_limits.items()}
+        limited = any(limits != _NO_LIMITS for limits in (*both, *self.tenant.model_limits.values()))
+        object.__setattr__(self, "limited", limited)
+        object.__setattr__(self, "_usual", TokenBounds.strictest(*both))
         object.__setattr__(self, "_of_models", of_models)
-        object.__setattr__(self, "_all_models", "*" in self.key.models and "*" in self.tenant.models)
-
-    @property
-    def queue_name(self) -> str:
-        """The tenant's name in the fair queue."""
-        return self.tenant.name + _BACKGROUND if self.background else self.tenant.name
+        object.__setattr__(self, "all_models", "*" in self.key.models and "*" in self.tenant.models)
 
     def allows_model(self, name: str) -> bool:
         """Whether key and tenant both may use a model."""
-        return self._all_models or (matches(self.key.models, name) and matches(self.tenant.models, name))
+        return self.all_models or (matches(self.key.models, name) and matches(self.tenant.models, name))
 
     def allows_endpoint(self, endpoint: str) -> bool:
         """Whether the key may use an endpoint: `chat`, `completions`, `models` or `moderations`."""
@@ -91,23 +102,12 @@ class Caller:
 
     def require_endpoint(self, endpoint: str) -> None:
         """Raise EndpointNotAllowed unless the key may use an endpoint."""
-        if not self.allows_endpoint(endpoint):
+        if self.key.endpoints and not self.allows_endpoint(endpoint):
             raise EndpointNotAllowed(f"This API key may not use {_PATHS[endpoint]}.")
 
-    def max_input_tokens(self, model: str) -> int | None:
-        """The longest prompt for a model, in tokens; None: bounded by the context only."""
-        return self._of_models.get(model, self._usual).max_input
-
-    def max_output_tokens(self, model: str) -> int | None:
-        """The most output tokens of one request for a model, over all sequences; None: unbounded."""
-        return self._of_models.get(model, self._usual).max_output
-
-    def default_output_tokens(self, model: str) -> int | None:
-        """The output tokens of each sequence if a request sets no limit; None: all that fit.
-
-        It is never above `max_output_tokens`, which several answers of one request share.
-        """
-        return self._of_models.get(model, self._usual).default_output
+    def bounds(self, model: str) -> TokenBounds:
+        """The token bounds of one request for a model."""
+        return self._of_models.get(model, self._usual)
 
 
 def is_background(queue_name: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from gateway.api.server.intake import IncomingRequest, Intake
 from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
+from gateway.config import tenants
 from gateway.config.listen import Listen
 from gateway.models.adapter_models import AdapterModels
 from gateway.models.catalog import ModelCatalog
@@ -98,7 +100,7 @@ class Bench:
         publisher = SimpleNamespace(ended=ended.append)
         services = cast("Services", SimpleNamespace(watchdog=self.watchdog, record_publisher=publisher))
         try:
-            await serve(services, lambda: (exchange, handler, True))
+            await serve(services, exchange, handler, named=True)
         finally:
             assert ended == [exchange.record]
 
@@ -109,7 +111,8 @@ def held(exchange: HttpExchange) -> tuple[object, object]:
 
 
 async def test_a_request_is_identified_before_its_body_is_read() -> None:
-    bench, wire = Bench(), Wire()
+    limited = replace(CALLER, key=msgspec.structs.replace(CALLER.key, limits=tenants.Limits(rpm=10)))
+    bench, wire = Bench(limited), Wire()
     exchange = wire.exchange((b"authorization", b"Bearer k"))
     async with bench.open(exchange) as incoming:
         assert bench.watchdog.active == {exchange}
@@ -121,7 +124,13 @@ async def test_a_request_is_identified_before_its_body_is_read() -> None:
         wire.put(b"{}", more=False)
         assert await incoming.body() == b"{}"
         assert (record.request_bytes, record.request_hash) == (2, "")
-        assert incoming.caller is CALLER
+        assert incoming.caller is limited
+
+
+async def test_a_caller_without_limits_gets_no_rate_headers() -> None:
+    bench, exchange = Bench(), Wire().exchange()
+    async with bench.open(exchange):
+        assert not exchange.caller_headers()
 
 
 async def test_a_caller_that_is_known_needs_no_key() -> None:

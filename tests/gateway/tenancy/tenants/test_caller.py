@@ -1,10 +1,11 @@
+from dataclasses import astuple
 from typing import Any
 
 import pytest
 
 from gateway.config.tenants import Limits, Tenant, Tier
 from gateway.tenancy.auth.key_records import ApiKey
-from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import UNBOUNDED, Caller
 from protos.errors import EndpointNotAllowed
 
 
@@ -49,10 +50,7 @@ def test_the_strictest_bound_counts() -> None:
             "model_limits": {"m": Limits(max_input_tokens=90, max_output_tokens=20), "n": Limits(max_input_tokens=7)},
         },
     )
-    found = {
-        model: (caller.max_input_tokens(model), caller.max_output_tokens(model), caller.default_output_tokens(model))
-        for model in ("m", "n", "other")
-    }
+    found = {model: astuple(caller.bounds(model)) for model in ("m", "n", "other")}
     assert found == {"m": (80, 20, 20), "n": (7, 50, 50), "other": (80, 50, 50)}
 
 
@@ -71,5 +69,5 @@ def test_whose_prefixes_a_caller_uses_is_told_apart_however_things_are_named() -
 
 def test_without_bounds_there_are_none() -> None:
     caller = caller_of({}, {})
-    assert caller.max_input_tokens("m") is caller.max_output_tokens("m") is caller.default_output_tokens("m") is None
-    assert caller_of({"limits": Limits(max_output_tokens=5)}, {}).default_output_tokens("m") is None
+    assert caller.bounds("m") is UNBOUNDED
+    assert caller_of({"limits": Limits(max_output_tokens=5)}, {}).bounds("m").default_output is None
