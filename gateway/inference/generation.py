@@ -57,22 +57,15 @@ class Generation:
     Its events are `first`, then what `stream.receive` returns, until `open_sequences` is 0.
     """
 
-    __slots__ = (
-        "_closed",
-        "admission",
-        "answers",
-        "digests",
-        "fingerprint",
-        "first",
-        "lease",
-        "open_sequences",
-        "prompt_tokens",
-        "request",
-        "sequences",
-        "stream",
-        "table",
-        "timing",
-    )
+    # Defaults of what most requests never set: they cost a request nothing.
+    #: The parsers of the sequences; None: the sequences are plain text.
+    answers: list[ParsedAnswer] | None = None
+    #: Digests of each sequence's shown text, where the sequences do not compute them.
+    digests: list[TextDigest] | None = None
+    #: Timing of the sequence that ended last, by the engine's clock.
+    timing = Timing()
+    #: The counts, once it is closed.
+    _final: Usage | None = None
 
     def __init__(
         self,
@@ -86,29 +79,25 @@ class Generation:
         self.lease = lease
         self.admission = admission
         self.prompt_tokens = prompt.tokens
-        table, stops = request.model.table, request.stops
-        screening = None if request.filter is None else request.filter.screening
+        self.stream = dispatched.stream
+        self.first = dispatched.first
+        self.fingerprint = dispatched.fingerprint
+        table, stops, screening = request.model.table, request.stops, None
+        if request.filter is not None:
+            screening = request.filter.screening
         patient = not request.stream
-        #: The parsers of the sequences; None: the sequences are plain text.
-        self.answers: list[ParsedAnswer] | None = None
         if request.parser is not None and dispatched.stream.relay is None:
             table = request.model.marked_table or table
             self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, screening, patient)
-        if self.answers is not None:
-            # Screens see the parsed text that clients get, not the model's marks around it.
-            screening = None
+            if self.answers is not None:
+                # Screens see the parsed text that clients get, not the model's marks around it.
+                screening = None
         #: The table that turns the sequences' tokens into text.
         self.table = table
-        self.sequences = [SequenceText(table, stops, screening, patient=patient) for _ in range(request.sampling.n)]
-        #: Digests of each sequence's shown text, where the sequences do not compute them.
-        self.digests: list[TextDigest] | None = None
-        self.open_sequences = len(self.sequences)
-        self.first = dispatched.first
-        self.stream = dispatched.stream
-        self.fingerprint = dispatched.fingerprint
-        #: Timing of the sequence that ended last, by the engine's clock.
-        self.timing = Timing()
-        self._closed = False
+        self.sequences = [SequenceText(table, stops, screening, patient=patient)]
+        self.open_sequences = count = request.sampling.n
+        if count > 1:
+            self.sequences += [SequenceText(table, stops, screening, patient=patient) for _ in range(1, count)]
 
     @property
     def replica_id(self) -> str:
@@ -125,13 +114,17 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """The token counts so far; for a relayed answer the upstream's own, once it has reported them."""
-        stream = self.stream
+        if self._final is not None:
+            return self._final
+        stream, sequences = self.stream, self.sequences
         if stream.relay is not None:
             counts = stream.counts
             if counts is None:
                 return Usage(self.prompt_tokens, stream.relay.seen, 0)
             return Usage(counts.prompt_tokens or self.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
-        completion = sum([sequence.completion_tokens for sequence in self.sequences])
+        completion = sequences[0].completion_tokens
+        if len(sequences) > 1:
+            completion = sum([sequence.completion_tokens for sequence in sequences])
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
@@ -140,18 +133,16 @@ class Generation:
         sequence = self.sequences[index]
         if finish is not None:
             self.timing = finish.timing
-        if sequence.is_over():
+        if sequence.finish_reason is not None:
             return "", []
-        text, entries = sequence.feed(token_ids, logprobs)
         if finish is not None:
-            rest, more = sequence.finish(finish)
-            text, entries = text + rest, entries + more
-        if sequence.is_over():
-            if finish is None:
-                self.cut_off(index)
-            else:
-                self._ended(sequence)
-        return text, entries
+            shown = sequence.feed_last(token_ids, logprobs, finish)
+            self._ended(sequence)
+            return shown
+        shown = sequence.feed(token_ids, logprobs)
+        if sequence.finish_reason is not None:
+            self.cut_off(index)
+        return shown
 
     def cut_off(self, index: int) -> None:
         """End a sequence before its engine has ended it; called once."""
@@ -167,9 +158,6 @@ class Generation:
         self.open_sequences -= 1
         if not self.open_sequences:
             self.request.record.last_token = monotonic()
-        self._learn(sequence)
-
-    def _learn(self, sequence: SequenceText) -> None:
         self._learn_length(sequence.completion_tokens, cut=sequence.finish_reason is FinishReason.LENGTH)
 
     def _learn_length(self, tokens: int, *, cut: bool) -> None:
@@ -177,7 +165,7 @@ class Generation:
 
     def close(self) -> None:
         """End the stream, also upstream, and settle what was used. Idempotent."""
-        if self._closed:
+        if self._final is not None:
             return
         usage = self.usage
         if self.stream.relay is not None and self.stream.counts is not None:
@@ -186,7 +174,7 @@ class Generation:
         self.stream.close()
         self.lease.settle(usage)
         self.admission.release(usage.completion)
-        self._closed = True
+        self._final = usage
 
     def record_findings(self) -> None:
         """Record what filters found in the answers."""

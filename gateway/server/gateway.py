@@ -145,6 +145,7 @@ class Gateway:
             encoding=self._encoding,
             sampler=self._telemetry.sampler,
             record_publisher=self._telemetry.record_publisher,
+            describes=self._telemetry.record_publisher.publishes,
             digests=self._telemetry.digests,
             responses=responses,
             conversations=conversations,

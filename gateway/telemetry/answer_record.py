@@ -42,6 +42,8 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
 def describe(generation: Generation, digests: Digests | None) -> None:
     """Fill in the record from an answer that has ended in any way and is closed. Raises nothing."""
     try:
+        if generation.request.filter is not None:
+            generation.record_findings()
         _describe(generation, digests)
     except Exception:
         log.exception("request %s cannot be described", generation.request.id)
@@ -53,7 +55,8 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     record.model = model.name
     record.stream, record.sequences = request.stream, len(generation.sequences)
     record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
-    record.reasoning_tokens = generation.reasoning_tokens
+    if generation.answers is not None or stream.relay is not None:
+        record.reasoning_tokens = generation.reasoning_tokens
     record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
     # Set by an earlier model that refused the request.
     record.rejected_tokens = 0
@@ -63,18 +66,24 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     record.engine_decode_us = timing.decode_us
     if not record.last_token:
         record.last_token = time.monotonic()
-    reasons = [sequence.finish_reason for sequence in generation.sequences]
+    reason = generation.sequences[0].finish_reason
     if stream.counts is not None:
-        reasons = [stream.counts.reason]
-    if reasons[0] is not None:
-        record.finish = reasons[0].value
-    cut = any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in record.verdicts)
-    # A redaction may also end a text that continues after another one.
-    cut = cut or (stream.relay is None and FinishReason.CONTENT_FILTER in reasons)
-    if cut and record.outcome is Outcome.OK:
+        reason = stream.counts.reason
+    if reason is not None:
+        record.finish = reason.value
+    if request.filter is not None and record.outcome is Outcome.OK and _is_cut(generation):
         record.outcome = Outcome.CUT
     if digests is not None and stream.relay is None:
         _digest(generation, record, digests)
+
+
+def _is_cut(generation: Generation) -> bool:
+    """Whether a filter has cut an answer off."""
+    if any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in generation.request.record.verdicts):
+        return True
+    # A redaction may also end a text that continues after another one.
+    reasons = [sequence.finish_reason for sequence in generation.sequences]
+    return generation.stream.relay is None and FinishReason.CONTENT_FILTER in reasons
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:

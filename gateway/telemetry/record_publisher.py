@@ -22,6 +22,8 @@ class RecordPublisher:
     """The publisher of one worker. A sink that raises loses its batch alone; it is logged once until it works again."""
 
     def __init__(self, sinks: Sequence[Sink], clock: Callable[[], float] = time.monotonic) -> None:
+        #: Whether anybody reads the records.
+        self.publishes = bool(sinks)
         self._sinks = sinks
         self._clock = clock
         self._waiting: list[RequestRecord] = []
@@ -34,9 +36,9 @@ class RecordPublisher:
 
     def ended(self, record: RequestRecord) -> None:
         """Take a final record of a request that is over."""
-        record.ended = self._clock()
-        if not self._sinks:
+        if not self.publishes:
             return
+        record.ended = self._clock()
         self._waiting.append(record)
         if len(self._waiting) >= MOST_WAITING:
             self.flush()

@@ -29,24 +29,21 @@ class SequenceText:
     held back; those of text that a filter has replaced or cut off are withheld.
     """
 
-    __slots__ = (
-        "_decoded",
-        "_entries",
-        "_matcher",
-        "_passed",
-        "_released",
-        "_screening",
-        "_shift",
-        "_texts",
-        "_unscreened",
-        "completion_tokens",
-        "detokenizer",
-        "finish_reason",
-        "plain",
-        "screen",
-        "shown",
-        "streams",
-    )
+    # Defaults of what most sequences never set: they cost a request nothing.
+    _matcher: StopMatcher | None = None
+    #: Text collected so far that one screening of the whole may clear.
+    _unscreened = ""
+    #: The screen for the text, once it must be screened piece by piece.
+    screen: Screen | None = None
+    #: Collects the shown text, if that is wanted.
+    shown: TextDigest | None = None
+    completion_tokens = 0
+    finish_reason: FinishReason | None = None
+    _decoded = 0
+    _released = 0
+    #: Replacements before the next entry, and by how much they have lengthened the text.
+    _passed = 0
+    _shift = 0
 
     def __init__(
         self, table: TokenTable, stops: tuple[str, ...], screening: Screening | None = None, *, patient: bool = False
@@ -54,28 +51,17 @@ class SequenceText:
         """`patient`: nobody waits for the text, so it may be collected before it is screened."""
         self.detokenizer = Detokenizer(table)
         self._texts = table.texts
-        self._matcher = StopMatcher(stops) if stops else None
         self._screening = screening
-        #: Text collected so far that one screening of the whole may clear.
-        self._unscreened = ""
-        #: The screen for the text, once it must be screened piece by piece.
-        self.screen: Screen | None = None
-        if screening is not None and not patient:
-            self.screen = screening()
         #: Whether tokens need not be examined one by one, ...
         self.streams = not stops
         #: ... and whether text passes unchanged, too: both allow the callers' fast paths.
         self.plain = not stops and screening is None
-        #: Collects the shown text, if that is wanted.
-        self.shown: TextDigest | None = None
-        self.completion_tokens = 0
-        self.finish_reason: FinishReason | None = None
-        self._decoded = 0
-        self._released = 0
-        #: Replacements before the next entry, and by how much they have lengthened the text.
-        self._passed = self._shift = 0
         #: Entries with the range of their text, in characters before replacements.
         self._entries: list[tuple[int, int, int, TokenLogprobs]] = []
+        if stops:
+            self._matcher = StopMatcher(stops)
+        if screening is not None and not patient:
+            self.screen = screening()
 
     def is_over(self) -> bool:
         """Whether the sequence has ended; later input is ignored."""
@@ -94,6 +80,21 @@ class SequenceText:
             self.completion_tokens += len(token_ids)
             return self.show(self.detokenizer.feed(token_ids)), []
         return self._feed_singly(token_ids, logprobs)
+
+    def feed_last(
+        self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None, finish: Finish
+    ) -> tuple[str, list[TokenEntry]]:
+        """Add the last tokens and end the sequence; returns all that is still to be shown, as `feed` and `finish`."""
+        if self.plain and logprobs is None and self.finish_reason is None and not self._entries:
+            self.completion_tokens += len(token_ids)
+            self.finish_reason = finish.reason
+            text = self.detokenizer.last(token_ids)
+            if self.shown is not None:
+                self.shown.update(text)
+            return text, []
+        text, entries = self.feed(token_ids, logprobs)
+        rest, more = self.finish(finish)
+        return text + rest, entries + more
 
     def pass_by(self, text: str, tokens: int) -> None:
         """Count text and tokens that the caller shows itself, while `plain` and with nothing pending."""

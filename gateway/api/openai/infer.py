@@ -45,5 +45,5 @@ async def answer(pipeline: Pipeline, adapter: ApiAdapter | None) -> None:
         await write_answer(pipeline, generation, adapter)
     finally:
         generation.close()
-        generation.record_findings()
-        describe(generation, pipeline.services.digests)
+        if pipeline.services.describes or pipeline.incoming.exchange.internal:
+            describe(generation, pipeline.services.digests)

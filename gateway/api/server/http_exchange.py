@@ -87,6 +87,8 @@ class HttpExchange:
     deadline: float | None = None
     #: The caller, where it is known without a key.
     caller: Caller | None = None
+    #: Whether the gateway itself made the request, and reads its record.
+    internal = False
     errors: ErrorForm = OPENAI_ERRORS
     started = False
     #: Makes the headers that depend on the caller when the answer goes out.

@@ -16,6 +16,8 @@ _END: Final = b""
 class InternalExchange(HttpExchange):
     """Gives a handler (gateway/api/openai/infer.py) a body and takes its answer: `status` and `written`."""
 
+    internal = True
+
     def __init__(
         self,
         caller: Caller,

@@ -36,7 +36,7 @@ class Services:
     """Composed once at start (gateway/server/gateway.py); requests only read it.
 
     `ready` answers whether a request for any model could be served now. `digests` is None where the journal keeps no
-    hashes.
+    hashes. Where it `describes` no answers, nobody reads the records of requests.
     """
 
     bounds: Bounds
@@ -48,6 +48,7 @@ class Services:
     encoding: EncodingQueue
     sampler: HeadSampler
     record_publisher: RecordPublisher
+    describes: bool
     digests: Digests | None
     responses: ResponseStore
     conversations: ConversationStore

@@ -16,42 +16,51 @@ from gateway.text.sequence_text import TokenEntry
 async def collect(api: CompletionApi, generation: Generation, answer_id: str, created: int) -> bytes:
     """Encode the API's answer body, once every sequence is over and filters and guards have let it pass.
 
-    Answers that guards check have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    The generation is closed as soon as it is over. Answers that guards check have no logprobs. Raises the error that
+    ended the stream, and FilterFailed.
     """
-    count = len(generation.sequences)
-    texts: list[list[str]] = [[] for _ in range(count)]
-    entries: list[list[TokenEntry]] = [[] for _ in range(count)]
+    sequences, request = generation.sequences, generation.request
+    texts: list[list[str]] = [[] for _ in sequences]
+    entries: list[list[TokenEntry]] = [[] for _ in sequences]
     events = generation.first
     while True:
         for event in events:
             text, shown = generation.advance(event)
             texts[event[0]].append(text)
-            entries[event[0]] += shown
+            if shown:
+                entries[event[0]] += shown
         if not generation.open_sequences:
             break
         events = await generation.stream.receive()
-    filter_ = generation.request.filter
-    guards = filter_ if filter_ is not None and filter_.guards else None
-    request = generation.request
-    best, echo, model = request.best, request.echo, request.model
-    wants_logprobs = request.sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
+    generation.close()
+    model, sampling, best, echo = request.model, request.sampling, request.best, request.echo
+    guards = request.filter
+    if guards is not None and not guards.guards:
+        guards = None
+    wants_logprobs = sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
     choices = []
-    for index, sequence in enumerate(generation.sequences):
+    for index, sequence in enumerate(sequences):
         text, reason = "".join(texts[index]), sequence.finish_reason
         if guards is not None:
             passed, reason = await guarded_whole(generation, guards, index, [Text(text)])
             text = text_of(passed)
-        choice: dict[str, Any] = {"index": index}
-        choice |= api.message(echo[index] + text if echo else text)
-        before = len(echo[index]) if echo else 0
-        choice["logprobs"] = api.logprobs(entries[index], model, before) if wants_logprobs else None
-        choice["finish_reason"] = reason.value if reason else None
+        choice = {"index": index, **api.message(echo[index] + text if echo else text)}
+        choice["logprobs"] = None
+        if wants_logprobs:
+            choice["logprobs"] = api.logprobs(entries[index], model, len(echo[index]) if echo else 0)
+        choice["finish_reason"] = reason
         choices.append(choice)
     if best is not None:
-        choices = best_choices(choices, entries, request.sampling.n // max(1, len(request.prompts)), best.keep)
-    answer: dict[str, Any] = {"id": answer_id, "object": api.object, "created": created, "model": model.shown}
-    answer["choices"] = choices
-    answer["usage"] = usage_fields(generation.usage)
+        choices = best_choices(choices, entries, sampling.n // max(1, len(request.prompts)), best.keep)
+    answer: dict[str, Any] = {
+        "id": answer_id,
+        "object": api.object,
+        "created": created,
+        "model": model.name if model.adapter is None else model.shown,
+        "choices": choices,
+        "usage": usage_fields(generation.usage),
+    }
     if generation.fingerprint:
         answer["system_fingerprint"] = generation.fingerprint
+    # Finish reasons are written by their values.
     return orjson.dumps(answer)

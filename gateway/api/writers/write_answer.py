@@ -1,6 +1,8 @@
 """Choose the writer of a generation's answer and write it."""
 
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from gateway.api.openai.chat_renderer import ChatRenderer
 from gateway.api.openai.completion_api import CompletionApi
@@ -23,29 +25,32 @@ from gateway.telemetry.answer_record import digest_shown
 from routing.contracts.transport import Relay
 
 
-async def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter | None) -> None:
-    """Write the answer: relayed, streamed or whole. Raises errors that can still be a status."""
-    exchange, api = pipeline.incoming.exchange, pipeline.reading.api
-    digest_shown(generation, pipeline.services.digests)
+def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter | None) -> Coroutine[Any, Any, None]:
+    """Write the answer: relayed, streamed or whole. Awaiting it raises errors that can still be a status."""
+    exchange, api, request = pipeline.incoming.exchange, pipeline.reading.api, generation.request
+    digests = pipeline.services.digests
+    if digests is not None:
+        digest_shown(generation, digests)
     exchange.answer_headers = served_headers(generation)
+    relay = generation.stream.relay
+    if adapter is None and relay is None and generation.answers is None and not request.stream:
+        return _write_whole(exchange, api, generation, None, None)
     renderer = None if adapter is None else adapter.renderer(_head(exchange, generation))
-    if generation.stream.relay is not None:
+    if relay is not None:
         target: RelayTarget = exchange
         if adapter is not None and renderer is not None:
             target = TranslatedRelay(exchange, generation, renderer, adapter)
-        await _relay(pipeline, target, generation, generation.stream.relay)
-        return
+        return _relay(pipeline, target, generation, relay)
     if renderer is None and generation.answers is not None:
         head, count = _head(exchange, generation), len(generation.sequences)
         usage = pipeline.reading.include_usage
-        renderer = ChatRenderer(api, generation.request.model, head, count, usage=usage)
-    if generation.request.stream:
+        renderer = ChatRenderer(api, request.model, head, count, usage=usage)
+    if request.stream:
         encoder = _encoder(pipeline, generation, renderer)
-        checks = generation.request.filter
+        checks = request.filter
         guarded = GuardedStream(generation, encoder, checks) if checks is not None and checks.guards else None
-        await stream_answer(exchange, generation, encoder, adapter, guarded)
-    else:
-        await _write_whole(exchange, api, generation, renderer, adapter)
+        return stream_answer(exchange, generation, encoder, adapter, guarded)
+    return _write_whole(exchange, api, generation, renderer, adapter)
 
 
 async def _relay(pipeline: Pipeline, target: RelayTarget, generation: Generation, relay: Relay) -> None:

@@ -155,6 +155,13 @@ class Detokenizer:
         self.pending = self._at_start or used < len(data)
         return text
 
+    def last(self, token_ids: Sequence[int]) -> str:
+        """Add the answer's last tokens and end it; returns the text that was not given yet, as `feed` and `flush`."""
+        data = self._held + b"".join(map(self._token_bytes, token_ids))
+        if self._at_start:
+            data = data.removeprefix(b" ")
+        return data.decode(errors="replace")
+
     def flush(self) -> str:
         """End the answer; returns the held bytes as U+FFFD."""
         text = self._held.decode(errors="replace")
