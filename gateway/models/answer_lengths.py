@@ -35,8 +35,9 @@ class AnswerLengths:
         """Learn an answer's length, unless the tenant's rate is exceeded."""
         now = self._clock()
         due = self._due.get(origin.tenant)
+        if due is not None and due > now:
+            return
         earliest = now - MAX_BURST / LEARNED_PER_SECOND
         due = earliest if due is None or due < earliest else due
-        if due <= now:
-            self._due.put(origin.tenant, due + 1 / LEARNED_PER_SECOND)
-            self._lengths.learn(origin, prompt_tokens, output_tokens, cut=cut)
+        self._due.put(origin.tenant, due + 1 / LEARNED_PER_SECOND)
+        self._lengths.learn(origin, prompt_tokens, output_tokens, cut=cut)

@@ -115,6 +115,8 @@ class Pipeline:
         self, model: ServedModel, reading: Reading, body: bytes, answers: AnswerFilter | None
     ) -> Coroutine[Any, Any, Generation]:
         request, context, payload = self.request, self.context, None
+        if answers is None and reading is self.reading and model is request.model and not model.relays:
+            return generate_several(request, context) if request.prompts else generate(request, context, None)
         if model is not request.model or reading is not self.reading:
             if model is not request.model:
                 context = msgspec.structs.replace(context, explained=None)

@@ -1,6 +1,6 @@
 """The target of a relayed answer: the client's exchange, or a translation to another API."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from gateway.api.server.error_form import ErrorForm
@@ -45,6 +45,6 @@ class RelayTarget(Protocol):
         """Write the last part."""
         ...
 
-    async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    async def respond(self, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Write the whole answer."""
         ...

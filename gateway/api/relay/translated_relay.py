@@ -1,6 +1,6 @@
 """Translate an upstream's chat answer to another API while it is relayed."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -153,7 +153,7 @@ class TranslatedRelay:
         await self._adapter.store_answer()
         await self._exchange.end(shown)
 
-    async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    async def respond(self, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Translate a chat's whole answer."""
         try:
             found = _decode(body)

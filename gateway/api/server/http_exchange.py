@@ -11,6 +11,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -117,10 +118,8 @@ class HttpExchange:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._headers = headers
         self.authorization = headers.get(b"authorization")
-        length = headers.get(b"content-length")
-        if length is not None and length.isdigit():
-            # No body has so many bytes, and int() refuses very long numbers.
-            self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
+        if b"content-length" in headers:
+            self.content_length = _length_of(headers[b"content-length"])
         own_id = None
         if not _RARE.isdisjoint(headers):
             own_id = self._read_rare(headers)
@@ -200,15 +199,16 @@ class HttpExchange:
 
     async def body(self, limit: int) -> bytes:
         """Read and decompress the body. Raises BodyTooLarge, RequestTimeout, UnsupportedEncoding, InvalidRequest."""
-        if self.content_length is not None and self.content_length > limit:
-            raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        length = self.content_length
+        if length is not None and length > limit:
+            raise BodyTooLarge(f"The request body is {length} bytes long; the limit is {limit}.")
         self._task = asyncio.current_task()
         self._body_deadline = time.monotonic() + BODY_SECONDS
         try:
             message = await self._receive()
             body: bytes = message.get("body", b"")
             # A server may send the end as a message of its own, which takes one more round through its loop.
-            if not body or len(body) != self.content_length:
+            if not body or len(body) != length:
                 body = await self._all_parts(message, limit)
         except asyncio.CancelledError:
             # `enforce_limits` cancels with the deadline in the past; any other cancellation must go on.
@@ -376,6 +376,15 @@ class HttpExchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.handle.fail(ClientGone("The client closed the connection."))
+
+
+@lru_cache(maxsize=4096)
+def _length_of(value: bytes) -> int | None:
+    """Parse a Content-Length; None if it is invalid."""
+    if not value.isdigit():
+        return None
+    # No body has so many bytes, and int() refuses very long numbers.
+    return int(value) if len(value) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
 
 
 def error_headers(error: PenstockError) -> _Headers:

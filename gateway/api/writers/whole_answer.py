@@ -33,25 +33,20 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
             break
         events = await generation.stream.receive()
     generation.close()
-    model, sampling, best, echo = request.model, request.sampling, request.best, request.echo
-    guards = request.filter
-    if guards is not None and not guards.guards:
-        guards = None
-    wants_logprobs = sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
-    choices = []
-    for index, sequence in enumerate(sequences):
-        text, reason = "".join(texts[index]), sequence.finish_reason
-        if guards is not None:
-            passed, reason = await guarded_whole(generation, guards, index, [Text(text)])
-            text = text_of(passed)
-        choice = {"index": index, **api.message(echo[index] + text if echo else text)}
-        choice["logprobs"] = None
-        if wants_logprobs:
-            choice["logprobs"] = api.logprobs(entries[index], model, len(echo[index]) if echo else 0)
-        choice["finish_reason"] = reason
-        choices.append(choice)
-    if best is not None:
-        choices = best_choices(choices, entries, sampling.n // max(1, len(request.prompts)), best.keep)
+    filter_, model = request.filter, request.model
+    guards = filter_ is not None and filter_.guards
+    if request.sampling.logprobs is None and request.best is None and not request.echo and not guards:
+        choices = [
+            {
+                "index": index,
+                **api.message("".join(texts[index])),
+                "logprobs": None,
+                "finish_reason": sequence.finish_reason,
+            }
+            for index, sequence in enumerate(sequences)
+        ]
+    else:
+        choices = await _detailed_choices(api, generation, texts, entries)
     answer: dict[str, Any] = {
         "id": answer_id,
         "object": api.object,
@@ -64,3 +59,27 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
         answer["system_fingerprint"] = generation.fingerprint
     # Finish reasons are written by their values.
     return orjson.dumps(answer)
+
+
+async def _detailed_choices(
+    api: CompletionApi, generation: Generation, texts: list[list[str]], entries: list[list[TokenEntry]]
+) -> list[dict[str, Any]]:
+    """Make choices with logprobs, echoed prompts, the best answers only, or what guards let pass."""
+    request, filter_ = generation.request, generation.request.filter
+    guards = filter_ if filter_ is not None and filter_.guards else None
+    best, echo, model = request.best, request.echo, request.model
+    wants_logprobs = request.sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
+    choices = []
+    for index, sequence in enumerate(generation.sequences):
+        text, reason = "".join(texts[index]), sequence.finish_reason
+        if guards is not None:
+            passed, reason = await guarded_whole(generation, guards, index, [Text(text)])
+            text = text_of(passed)
+        choice: dict[str, Any] = {"index": index, **api.message(echo[index] + text if echo else text)}
+        before = len(echo[index]) if echo else 0
+        choice["logprobs"] = api.logprobs(entries[index], model, before) if wants_logprobs else None
+        choice["finish_reason"] = reason
+        choices.append(choice)
+    if best is None:
+        return choices
+    return best_choices(choices, entries, request.sampling.n // max(1, len(request.prompts)), best.keep)

@@ -75,11 +75,13 @@ class BytePairTokenizer:
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
         ids: list[int] = []
-        for index, part in enumerate(parts):
-            if index % 2:
-                ids.append(self.specials[part])
-            elif part:
-                ids += self.encode(part, special=False)
+        specials = self.specials
+        for text, special in zip(parts[::2], parts[1::2], strict=False):
+            if text:
+                ids += self.encode(text, special=False)
+            ids.append(specials[special])
+        if parts[-1]:
+            ids += self.encode(parts[-1], special=False)
         return ids
 
     def _encode(self, text: str) -> list[int]:

@@ -33,6 +33,14 @@ class MistralInstruct:
     def encode_chat(
         self, tokenizer: Tokenizer, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
     ) -> list[int]:
+        if not tools and messages[-1]["role"] == "user":
+            # The first turn of a conversation is the most common prompt.
+            if len(messages) == 1:
+                return tokenizer.encode_parts(("", "<s>", "", "[INST]", messages[0]["content"], "[/INST]", ""))
+            if len(messages) == 2 and messages[0]["role"] in _SYSTEM_ROLES:
+                system, question = messages[0]["content"], messages[1]["content"]
+                text = f"{system}\n\n{question}" if system else question
+                return tokenizer.encode_parts(("", "<s>", "", "[INST]", text, "[/INST]", ""))
         roles = ["system" if m["role"] in _SYSTEM_ROLES else m["role"] for m in messages]
         dialogue = [role for role in roles if role != "system"]
         if dialogue and dialogue[-1] == "assistant":

@@ -78,7 +78,7 @@ async def through_adapter(client: Client, **fields: Any) -> tuple[InternalExchan
     gateway, adapter = client.gateway, LineAdapter()
     caller = await gateway.authenticator.authenticate(b"Bearer " + client.key.encode())
     exchange = InternalExchange(caller, "/v1/inner", orjson.dumps(fields), gateway.services.sampler, adapter.endpoint)
-    await serve(gateway.services, lambda: (exchange, functools.partial(infer, api=CHAT, adapter=adapter), True))
+    await serve(gateway.services, exchange, functools.partial(infer, api=CHAT, adapter=adapter), named=True)
     body = exchange.answer
     lines = [orjson.loads(part) for part in body.splitlines()]
     return exchange, adapter, lines
