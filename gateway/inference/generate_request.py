@@ -76,19 +76,19 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     stream: bool
     arrived: float
     max_tokens_param: str = "max_tokens"
+    record: RequestRecord = msgspec.field(default_factory=scratch_record)
+    only_messages: list[dict[str, Any]] | None = None
+    parser: NewParser | None = None
     foreign: UnsupportedParameter | None = None
     endpoint: int = 0
     guide: Guide | None = None
     guide_param: str = ""
     filter: AnswerFilter | None = None
-    parser: NewParser | None = None
     prompts: tuple[Prompt, ...] = ()
     prompt_param: str = "prompt"
     parts: tuple[int, ...] = ()
     echo: tuple[str, ...] = ()
     best: Best | None = None
-    only_messages: list[dict[str, Any]] | None = None
-    record: RequestRecord = msgspec.field(default_factory=scratch_record)
 
     @property
     def opaque(self) -> bool:

@@ -140,7 +140,7 @@ class Generation:
             self._ended(sequence)
             return shown
         shown = sequence.feed(token_ids, logprobs)
-        if sequence.finish_reason is not None:
+        if sequence.is_over():
             self.cut_off(index)
         return shown
 

@@ -16,9 +16,9 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     """
     model, wanted = request.model, request.max_tokens
     bounds, sampling = request.caller.bounds(model.name), request.sampling
-    if wanted is not None and wanted <= model.context - prompt_tokens and bounds is UNBOUNDED:
-        if sampling.logprobs is None:
-            return wanted
+    most = model.context - prompt_tokens
+    if bounds is UNBOUNDED and sampling.logprobs is None and wanted is not None and wanted <= most:
+        return wanted
     most_input, most_output, sequences = bounds.max_input, bounds.max_output, sampling.n
     if most_input is not None and prompt_tokens > most_input:
         raise TokenLimitExceeded(

@@ -134,18 +134,20 @@ def _request(
         logprobs = body.top_logprobs or 0
     elif body.top_logprobs is not None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
-    prompt, parser, guide, guide_param, only_messages = _NOTHING, None, None, "", None
+    offered = _NO_OFFER
     if foreign is not None:
+        prompt, only_messages = _NOTHING, None
         _check(body, model)
     elif body.is_plain:
-        prompt = Chat(_messages(body, model))
+        messages = _messages(body, model)
         # An upstream sees the whole body of what is relayed.
-        only_messages = None if model.relays else prompt.messages
+        prompt, only_messages = Chat(messages), None if model.relays else messages
         if model.output is not None:
-            parser = plain_parser(model.output)
+            offered = Offer([], plain_parser(model.output))
     else:
-        prompt, (_, parser, guide, guide_param) = _with_tools(body, model)
-    return GenerateRequest(
+        only_messages = None
+        prompt, offered = _with_tools(body, model)
+    request = GenerateRequest(
         record.id,
         caller,
         model,
@@ -157,17 +159,19 @@ def _request(
         bool(body.stream),
         record.arrived,
         max_tokens_param,
+        record,
+        only_messages,
+        offered.parser,
         foreign,
-        guide=guide,
-        guide_param=guide_param,
-        parser=parser,
-        only_messages=only_messages,
-        record=record,
     )
+    if offered.guide is None and not offered.guide_param:
+        return request
+    return msgspec.structs.replace(request, guide=offered.guide, guide_param=offered.guide_param)
 
 
 #: The prompt of a request that only an upstream can handle.
-_NOTHING = Chat([])
+_NOTHING: Final = Chat([])
+_NO_OFFER: Final = Offer([], None)
 
 
 def _tool_use(body: ChatBody) -> ToolUse | None:

@@ -109,7 +109,7 @@ class HttpExchange:
         self._send = send
         self.handle = RequestHandle()
         self.method: str = scope["method"]
-        self.request_id = request_id = "req_%024x" % _random_bits(96)
+        self.request_id = request_id = f"req_{_random_bits(96):024x}"
         #: The request's record, published once it has ended.
         self.record = record = RequestRecord(request_id, endpoint, time.monotonic(), time.time())
         client = scope.get("client")

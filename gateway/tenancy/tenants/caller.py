@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from gateway.config.model_patterns import matches
 from gateway.config.tenants import Limits, Tenant, Tier
@@ -72,6 +72,8 @@ class Caller:
     tier: Tier
     rank: int
     background: bool = False
+    #: What `gateway/tenancy/limits/plans.py` has made for this caller, by model.
+    plans: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
     cache_owner: str = field(init=False, repr=False, compare=False)
     queue_name: str = field(init=False, repr=False, compare=False)
     limited: bool = field(init=False, repr=False, compare=False)
