@@ -73,7 +73,7 @@ class Bookings:
         return BookedLease(account, tokens, sequences, (expected or 1) if expected < most else most)
 
     def fold(self) -> None:
-        """Add the entries up, and drop the accounts that had none and have no lease. Called about once a second, store or not."""
+        """Add the entries up; drop the accounts that had none and have no lease. Called about once a second."""
         for plan, account in list(self._accounts.items()):
             if account.entries:
                 *counts, answers = map(sum, zip(*account.entries, strict=True))
