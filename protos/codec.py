@@ -1,8 +1,10 @@
 """Convert between the types of protos/types.py and bytes on the wire: the only reader of protobuf fields."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 
+import msgspec
 from google.protobuf.message import DecodeError
 
 from protos import replica_pb2 as pb
@@ -36,6 +38,10 @@ _REASONS = {
     FinishReason.ERROR: pb.FINISH_ERROR,
 }
 _REASONS_BACK = {wire: reason for reason, wire in _REASONS.items()}
+# These messages have their struct's fields under the same names: one call reads them all.
+_LOAD = attrgetter(*Load.__struct_fields__)
+_WORK = attrgetter(*Work.__struct_fields__)
+_TIMING = attrgetter(*Timing.__struct_fields__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,7 @@ class Up:
     kv_resync: bool = False
 
 
-@dataclass(slots=True)
-class Step:
+class Step(msgspec.Struct):
     """One step of an engine as a session carries it.
 
     `tokens` holds the new tokens of all `stream_ids` in order; `counts` says how many belong to each and is empty
@@ -88,11 +93,11 @@ class Step:
     stream_ids: Sequence[int] = ()
     counts: Sequence[int] = ()
     tokens: Sequence[int] = ()
-    logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
-    finishes: list[tuple[int, Finish]] = field(default_factory=list)
+    logprobs: dict[int, list[TokenLogprobs]] = {}
+    finishes: list[tuple[int, Finish]] = []
     load: Load | None = None
     kv_update: KvUpdate | None = None
-    starts: list[tuple[int, int]] = field(default_factory=list)
+    starts: list[tuple[int, int]] = []
     submits_seen: int = 0
     work: Work | None = None
     adapters: tuple[str, ...] | None = None
@@ -112,7 +117,7 @@ def encode_up(
     """Encode an Up with everything one event-loop tick gathered."""
     message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
     for stream_id, submit in submits:
-        put_submit(message.submits.add(), stream_id, submit)
+        put_submit(message, stream_id, submit)
     return message.SerializeToString()
 
 
@@ -235,24 +240,10 @@ def _step(message: pb.Step) -> Step:
     if message.finishes:
         step.finishes = [(f.stream_id, _finish(f)) for f in message.finishes]
     if message.HasField("load"):
-        load = message.load
-        step.load = Load(
-            load.running,
-            load.waiting,
-            load.kv_blocks_used,
-            load.kv_blocks_total,
-            load.tokens_in_flight,
-            load.draining,
-            load.prefill_tokens,
-            load.workers,
-            load.kv_blocks_reserved,
-            load.prefill_pairs,
-            load.steps,
-        )
+        step.load = Load(*_LOAD(message.load))
         step.submits_seen = message.submits_seen
     if message.HasField("work"):
-        work = message.work
-        step.work = Work(work.us, work.prefill_tokens, work.prefill_pairs, work.sequences, work.context)
+        step.work = Work(*_WORK(message.work))
     if message.HasField("kv_update"):
         update = message.kv_update
         step.kv_update = KvUpdate(update.update_id, update.reset, list(update.stored), list(update.removed))
@@ -310,20 +301,22 @@ def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
 
 
 def _finish(message: pb.Finish) -> Finish:
-    failure = None
+    failure = handoff = None
+    # Most sequences end without either.
     if message.HasField("failure"):
         f = message.failure
         failure = Failure(f.code, f.message, f.param or None)
-    timing = message.timing
+    if message.HasField("handoff"):
+        handoff = handoff_of(message.handoff)
     return Finish(
         # A reason newer than this code ends the sequence all the same, as an unknown one.
-        reason=_REASONS_BACK.get(message.reason, FinishReason.ERROR),
-        prompt_tokens=message.prompt_tokens,
-        cached_tokens=message.cached_tokens,
-        completion_tokens=message.completion_tokens,
-        timing=Timing(timing.queue_us, timing.prefill_us, timing.decode_us),
-        failure=failure,
-        handoff=handoff_of(message.handoff) if message.HasField("handoff") else None,
+        _REASONS_BACK.get(message.reason, FinishReason.ERROR),
+        message.prompt_tokens,
+        message.cached_tokens,
+        message.completion_tokens,
+        Timing(*_TIMING(message.timing)),
+        failure,
+        handoff,
     )
 
 

@@ -116,7 +116,7 @@ class Shape(_message.Message):
     def __init__(self, tp: _Optional[int] = ..., ep: _Optional[int] = ..., pp: _Optional[int] = ...) -> None: ...
 
 class Submit(_message.Message):
-    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only", "sequence", "adapter", "guide", "trace")
+    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only", "sequence", "adapter", "guide", "trace", "hold_ms")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +131,7 @@ class Submit(_message.Message):
     ADAPTER_FIELD_NUMBER: _ClassVar[int]
     GUIDE_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     request_id: str
     prompt_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -145,7 +146,8 @@ class Submit(_message.Message):
     adapter: Adapter
     guide: Guide
     trace: str
-    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ..., sequence: _Optional[int] = ..., adapter: _Optional[_Union[Adapter, _Mapping]] = ..., guide: _Optional[_Union[Guide, _Mapping]] = ..., trace: _Optional[str] = ...) -> None: ...
+    hold_ms: int
+    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ..., sequence: _Optional[int] = ..., adapter: _Optional[_Union[Adapter, _Mapping]] = ..., guide: _Optional[_Union[Guide, _Mapping]] = ..., trace: _Optional[str] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Adapter(_message.Message):
     __slots__ = ("name", "path")

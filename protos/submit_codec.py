@@ -1,56 +1,22 @@
 """Encode and decode submits: the part of protos/codec.py that changes with each new parameter of a request."""
 
+from msgspec import to_builtins
+
 from protos import replica_pb2 as pb
 from protos.protocol_error import ProtocolError
 from protos.types import Adapter, Guide, GuideKind, Handoff, Sampling, Submit
 
 
-def put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
-    """Write a submit into its message."""
-    message.stream_id = stream_id
-    message.request_id = submit.request_id
-    message.prompt_ids.extend(submit.prompt_ids)
-    message.generated = submit.generated
-    message.max_tokens = submit.max_tokens
+def put_submit(up: pb.Up, stream_id: int, submit: Submit) -> None:
+    """Add a submit to an Up. Raises TypeError or ValueError where a value does not fit its field."""
+    # The structs leave out what has its default, and their fields are named as the message's: both in one call each.
+    fields = to_builtins(submit, builtin_types=(bytes,))
+    if submit.payload is not None:
+        del fields["payload"]
+    message = up.submits.add(stream_id=stream_id, **fields)
+    # On the wire their default is 0.
     message.delta_interval = submit.delta_interval
-    message.cache_salt = submit.cache_salt
-    message.prefill_only = submit.prefill_only
-    message.sequence = submit.sequence
-    if submit.handoff is not None:
-        put_handoff(message.handoff, submit.handoff)
-    if submit.adapter is not None:
-        message.adapter.name = submit.adapter.name
-        message.adapter.path = submit.adapter.path
-    if submit.guide is not None:
-        message.guide.kind = submit.guide.kind.value
-        message.guide.text = submit.guide.text
-    if submit.trace:
-        message.trace = submit.trace
-    s, m = submit.sampling, message.sampling
-    m.n = s.n
-    # Optional fields: absent on the wire means that the engine's default applies.
-    if s.temperature is not None:
-        m.temperature = s.temperature
-    if s.top_p is not None:
-        m.top_p = s.top_p
-    if s.top_k is not None:
-        m.top_k = s.top_k
-    if s.min_p is not None:
-        m.min_p = s.min_p
-    if s.seed is not None:
-        m.seed = s.seed
-    if s.repetition_penalty is not None:
-        m.repetition_penalty = s.repetition_penalty
-    if s.logprobs is not None:
-        m.logprobs = s.logprobs
-    m.presence_penalty = s.presence_penalty
-    m.frequency_penalty = s.frequency_penalty
-    m.ignore_eos = s.ignore_eos
-    m.min_tokens = s.min_tokens
-    if s.logit_bias:
-        m.logit_bias.update(s.logit_bias)
-    if s.stop_token_ids:
-        m.stop_token_ids.extend(s.stop_token_ids)
+    message.sampling.n = submit.sampling.n
 
 
 def submit_of(message: pb.Submit) -> Submit:
@@ -86,6 +52,7 @@ def submit_of(message: pb.Submit) -> Submit:
         adapter=Adapter(message.adapter.name, message.adapter.path) if message.HasField("adapter") else None,
         guide=_guide(message.guide) if message.HasField("guide") else None,
         trace=message.trace,
+        hold_ms=message.hold_ms,
     )
 
 

@@ -19,7 +19,7 @@ from protos.protocol_error import ProtocolError
 from protos.stock_codec import HEALTHY
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
 from replicas.consumer import Consumer
-from replicas.engine import Engine, EngineStep, Launched
+from replicas.engine import Delta, Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
 from replicas.server_tls import ServerTls, add_port, server_credentials
@@ -65,9 +65,22 @@ class AddressInUse(OSError):
 
 
 class _Owner:
-    """The consumer of an engine handle, its open sequences, and whether its prompt is computed."""
+    """The consumer of an engine handle, its open sequences, and whether its prompt is computed.
 
-    __slots__ = ("consumer", "first_stream", "long", "open", "outbox", "started")
+    Where the request allows it, tokens are `held`, by sequence, until `hold_until`.
+    """
+
+    __slots__ = (
+        "consumer",
+        "first_stream",
+        "held",
+        "hold_seconds",
+        "hold_until",
+        "long",
+        "open",
+        "outbox",
+        "started",
+    )
 
     def __init__(self, consumer: Consumer, first_stream: int, submit: Submit) -> None:
         self.consumer = consumer
@@ -75,7 +88,36 @@ class _Owner:
         self.first_stream = first_stream
         self.open = set(range(submit.sampling.n))
         self.started = False
+        self.hold_seconds = submit.hold_ms * 1e-3
+        self.hold_until = 0.0
+        self.held: dict[int, list[int]] = {}
         self.long = len(submit.prompt_ids) >= LONG_PROMPT_TOKENS
+
+    def start(self, cached_tokens: int, now: float) -> None:
+        """Note that the prompt has been computed, `cached_tokens` of it cached."""
+        self.started = True
+        self.hold_until = now + self.hold_seconds
+        self.outbox.add_start(self.first_stream, cached_tokens)
+
+    def hold(self, delta: Delta, now: float) -> bool:
+        """Hold a delta's tokens; return whether the time is over, and all that were held are in the outbox."""
+        held = self.held.get(delta.index)
+        if held is None:
+            self.held[delta.index] = delta.token_ids
+        else:
+            held += delta.token_ids
+        if now < self.hold_until:
+            return False
+        for index in list(self.held):
+            self.release(index)
+        self.hold_until = now + self.hold_seconds
+        return True
+
+    def release(self, index: int) -> None:
+        """Put the tokens that a sequence holds into the outbox."""
+        held = self.held.pop(index, None)
+        if held:
+            self.outbox.add_tokens(self.first_stream + index, held, None)
 
 
 class ReplicaServer:
@@ -85,8 +127,17 @@ class ReplicaServer:
     starts a fresh process, with a fresh epoch.
     """
 
-    def __init__(self, engine: Engine, *, epoch: int | None = None, tls: ServerTls | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        epoch: int | None = None,
+        tls: ServerTls | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` counts the seconds for which tokens are held."""
         self._engine = engine
+        self._clock = clock
         self._tls = tls
         self._epoch = time.time_ns() if epoch is None else epoch
         self._sessions: set[Session] = set()
@@ -180,23 +231,23 @@ class ReplicaServer:
 
     def _emit(self, step: EngineStep) -> None:
         touched: set[Consumer] = set()
-        owners, long_started = self._owners, False
+        owners, long_started, now = self._owners, False, self._clock()
         for delta in step.deltas:
             owner = owners.get(delta.handle)
             if owner is not None:
-                outbox = owner.outbox
-                outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
                 # Sent once per request: its other sequences find what the first has just computed.
                 if not owner.started and delta.cached_tokens is not None:
-                    outbox.add_start(owner.first_stream, delta.cached_tokens)
-                    owner.started = True
+                    owner.start(delta.cached_tokens, now)
                     long_started |= owner.long
+                if not owner.hold_seconds or delta.logprobs is not None:
+                    owner.outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
+                elif not owner.hold(delta, now):
+                    continue
                 touched.add(owner.consumer)
         for handle, cached_tokens in step.started:
             owner = owners.get(handle)
             if owner is not None and not owner.started:
-                owner.outbox.add_start(owner.first_stream, cached_tokens)
-                owner.started = True
+                owner.start(cached_tokens, now)
                 long_started |= owner.long
         for handle, index, finish in step.finishes:
             consumer = self._finish(handle, index, finish)
@@ -231,6 +282,7 @@ class ReplicaServer:
         if owner is None or index not in owner.open:
             return None
         owner.open.discard(index)
+        owner.release(index)
         owner.outbox.add_finish(owner.first_stream + index, finish)
         owner.consumer.closed(owner.first_stream + index)
         if not owner.open:

@@ -20,8 +20,10 @@ from protos.types import Payload, Submit
 from routing.contracts.policy import RouteRequest, RoutingPolicy
 from routing.dispatch.dispatch import dispatch
 
-#: When an unstreamed answer is cut short, fewer than this many of its tokens are uncounted.
+#: When an unstreamed answer is cut short, or loses its replica, fewer than this many of its tokens are uncounted, or
+#: what its engine makes within this time where that is more.
 UNSEEN_TOKENS = 32
+UNSEEN_MS = 250
 
 
 async def generate(request: GenerateRequest, context: RequestContext, payload: Payload | None = None) -> Generation:
@@ -61,17 +63,19 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     model = request.model
     if payload is not None and request.max_tokens is None:
         payload = msgspec.structs.replace(payload, max_tokens=upstream_bound(request, max_tokens))
+    interval = delta_interval(request)
     return Submit(
         request_id=request.id,
         prompt_ids=prepared.prompt.ids,
         max_tokens=max_tokens,
         sampling=request.sampling,
-        delta_interval=delta_interval(request),
+        delta_interval=interval,
         cache_salt=model.salt(request.caller.cache_owner),
         adapter=model.adapter,
         guide=request.guide,
         payload=payload,
         trace=context_to_send(request.record),
+        hold_ms=UNSEEN_MS if interval > 1 else 0,
     )
 
 
@@ -125,5 +129,6 @@ def delta_interval(request: GenerateRequest) -> int:
     """Give the number of tokens that the engine gathers into one event."""
     if request.stream or request.stops:
         return 1
-    # Not all at once: the tokens used must be known when the client leaves midway. Logprobs are large, so fewer.
+    # Not all at once: the tokens used must be known when the client leaves midway, and with them an answer goes on
+    # elsewhere. Logprobs are large, so fewer.
     return UNSEEN_TOKENS if request.sampling.logprobs is None else UNSEEN_TOKENS // 2

@@ -159,6 +159,18 @@ class RoutingPolicy(Protocol):
         ...
 
 
+class Unlearning:
+    """The base of policies that do not learn: their reports need not be made."""
+
+    def observe(self, report: Report) -> None:
+        """Ignore the report."""
+
+
+def learns(policy: RoutingPolicy) -> bool:
+    """Whether a policy does anything with reports."""
+    return getattr(type(policy), "observe", None) is not Unlearning.observe
+
+
 class BetterWait(Exception):
     """The request should wait until a replica has reported and be picked again then."""
 

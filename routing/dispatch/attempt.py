@@ -1,6 +1,6 @@
 """One attempt at a request: a submit to the chosen replica, and its events."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from protos.errors import PenstockError, ReplicaFailed, from_failure
 from protos.types import Finish, FinishReason, Submit, Timing
@@ -8,15 +8,19 @@ from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Leg, Relay, Sink
 from routing.dispatch.migration import History
 from routing.fleet.fleet import Fleet
-from routing.transports.inbox import Inbox
+
+_SOUND: Final = (FinishReason.STOP, FinishReason.LENGTH)
+_NO_TIMING: Final = Timing()
 
 
-class Owner(Protocol):
-    """Callbacks of the stream that an attempt belongs to (routing/dispatch/failover_stream.py)."""
+class Owner(Sink, Protocol):
+    """The stream that an attempt belongs to (routing/dispatch/failover_stream.py): it takes the attempt's tokens."""
+
+    tokens: list[list[int]]
 
     @property
-    def inbox(self) -> Inbox:
-        """Inbox of the attempt's tokens."""
+    def failed(self) -> bool:
+        """Whether the stream has failed."""
         ...
 
     def opened(self, attempt: "Attempt") -> None:
@@ -47,50 +51,32 @@ class Attempt:
     `started_at` are known once the prompt has been computed; `started_at` and `routed_at` are in seconds.
     """
 
-    __slots__ = (
-        "cached_tokens",
-        "decision",
-        "history",
-        "left",
-        "leg",
-        "owner",
-        "relay",
-        "replica_id",
-        "rival",
-        "route",
-        "routed_at",
-        "sequence",
-        "sequences",
-        "started_at",
-        "submit",
-        "timing",
-        "tokens_before",
-    )
+    #: The other attempt at the same request while both race to answer first.
+    rival: "Attempt | None" = None
+    leg: Leg | None = None
+    #: The answer's bytes, for an answer that is relayed.
+    relay: Relay | None = None
+    cached_tokens = 0
+    routed_at = 0.0
+    started_at: float | None = None
+    timing = _NO_TIMING
 
     def __init__(self, owner: Owner, route: RouteRequest, decision: Decision, submit: Submit, history: History) -> None:
         self.owner = owner
+        #: Sink of its tokens.
+        self.sink: Sink = owner
         self.route = route
         self.decision = decision
         self.submit = submit
         self.history = history
         self.sequence = submit.sequence
         self.sequences = self.left = submit.sampling.n
-        self.tokens_before = submit.generated
-        self.replica_id = decision.entry.id
-        #: The other attempt at the same request while both race to answer first.
-        self.rival: Attempt | None = None
-        self.leg: Leg | None = None
-        #: The answer's bytes, for an answer that is relayed.
-        self.relay: Relay | None = None
-        self.cached_tokens = 0
-        self.routed_at = 0.0
-        self.started_at: float | None = None
-        self.timing = Timing()
+        self.replica_id = (decision.prefill or decision.replica).id
 
     @property
-    def sink(self) -> Sink:
-        """Sink of its tokens."""
-        return self.owner.inbox
+    def tokens_before(self) -> int:
+        """Tokens of its sequences that an earlier attempt generated."""
+        return self.submit.generated
 
     @property
     def indices(self) -> range:
@@ -102,16 +88,16 @@ class Attempt:
         """Tokens that its sequences have by now, including those from before."""
         if self.relay is not None:
             return self.relay.seen
-        tokens = self.owner.inbox.tokens
+        tokens = self.owner.tokens
         if self.sequences == 1:
             return len(tokens[self.sequence])
         return sum(len(tokens[index]) for index in self.indices)
 
     def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
         """Send the submit, which is expected to fill `kv_tokens` of KV cache. Raises ReplicaUnavailable."""
-        route = self.route
-        to_compute = route.prompt_tokens - route.cached.get(self.replica_id, 0)
-        self.leg = fleet.open(self.replica_id, self.submit, kv_tokens, to_compute, self)
+        route, replica_id = self.route, self.replica_id
+        to_compute = route.prompt_tokens - route.cached.get(replica_id, 0)
+        self.leg = fleet.open(replica_id, self.submit, kv_tokens, to_compute, self)
         self.owner.opened(self)
 
     def started(self, cached_tokens: int) -> None:
@@ -126,10 +112,10 @@ class Attempt:
     def finished(self, index: int, finish: Finish) -> None:
         """End a sequence, whether it succeeded or failed."""
         error = error_of(finish)
-        if error is not None:
-            self.lost(error)
-        else:
+        if error is None:
             self.deliver(index, finish)
+        else:
+            self.lost(error)
 
     def deliver(self, index: int, finish: Finish) -> None:
         """Deliver the end of a sequence that succeeded."""
@@ -151,6 +137,6 @@ def error_of(finish: Finish) -> PenstockError | None:
     """Return the error of a finish, if it has one."""
     if finish.failure is not None:
         return from_failure(finish.failure.code, finish.failure.message, finish.failure.param)
-    if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):
-        return ReplicaFailed("The model's engine ended this request.")
-    return None
+    if finish.reason in _SOUND:
+        return None
+    return ReplicaFailed("The model's engine ended this request.")

@@ -29,8 +29,6 @@ class PairAttempt(Attempt):
     The prefill side's first tokens go to the reader at once; the decode side does not repeat them.
     """
 
-    __slots__ = ("_alarm", "_arrived", "_fleet", "_handed_over", "_kv_tokens", "_prefilled")
-
     def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
         """Send the prompt to the prefill replica. Raises ReplicaUnavailable."""
         self._fleet, self._kv_tokens = fleet, kv_tokens
@@ -101,17 +99,17 @@ class PairAttempt(Attempt):
             self.owner.parted(self)
         elif not self._give_first_tokens(handoff):
             self.lost(ReplicaFailed("The model's engine gave no first token."))
-        elif not self.owner.inbox.failed:
+        elif not self.owner.failed:
             self._hand_over(handoff)
 
     def _give_first_tokens(self, handoff: Handoff) -> bool:
         """Deliver the first tokens, unless the prefill side has; return whether there are any."""
-        inbox = self.owner.inbox
+        owner = self.owner
         for position, index in enumerate(self.indices):
-            if len(inbox.tokens[index]) == self.submit.generated:
+            if len(owner.tokens[index]) == self.submit.generated:
                 if position >= len(handoff.first_tokens):
                     return False
-                inbox.put((index, (handoff.first_tokens[position],), None, None))
+                owner.put((index, (handoff.first_tokens[position],), None, None))
         return True
 
     def _hand_over(self, handoff: Handoff) -> None:

@@ -12,6 +12,7 @@ from routing.contracts.transport import Event
 from routing.dispatch.answer_stream import AnswerStream
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.failover_stream import Admission, FailoverStream
+from routing.dispatch.hedged_stream import HedgedStream
 from routing.dispatch.routed import note_route
 
 
@@ -99,7 +100,8 @@ async def dispatch(
     """
     handle.check()
     dispatch_context.budget.add_request()
-    stream = FailoverStream(dispatch_context, route, submit, admission)
+    kind = FailoverStream if dispatch_context.hedging is None else HedgedStream
+    stream = kind(dispatch_context, route, submit, admission)
     try:
         stream.begin()
         handle.follow(stream)

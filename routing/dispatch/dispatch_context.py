@@ -22,6 +22,7 @@ from routing.contracts.policy import (
     RouteRequest,
     RoutingPolicy,
     Stepped,
+    learns,
 )
 from routing.dispatch.attempt import Attempt
 from routing.dispatch.retry_budget import RetryBudget
@@ -53,14 +54,16 @@ class DispatchContext:
         self.clock = clock
         self.budget = RetryBudget(clock)
         self._policy = policy
+        self._learns = learns(policy)
         self._prefixes = fleet.prefixes if policy.uses_prefixes else None
-        fleet.on_work = self._stepped
-        fleet.on_left = self._left
+        if self._learns:
+            fleet.on_work = self._stepped
+            fleet.on_left = self._left
 
     def explained(self, policy: RoutingPolicy) -> "DispatchContext":
         """Return a copy for one request with `policy`, a wrapper that records this policy's decisions."""
         dispatch_context = copy(self)
-        dispatch_context._policy = policy
+        dispatch_context._policy, dispatch_context._learns = policy, learns(policy)
         return dispatch_context
 
     def takes(self, decision: Decision) -> bool:
@@ -98,7 +101,8 @@ class DispatchContext:
     def routed(self, attempt: Attempt) -> None:
         """Report that an attempt was sent."""
         attempt.routed_at = self.clock()
-        self._observe(Routed(attempt.route, attempt.decision))
+        if self._learns:
+            self._observe(Routed(attempt.route, attempt.decision))
         if self._prefixes is not None and attempt.route.chain:
             self._prefixes.routed(attempt.replica_id, attempt.route.chain)
 
@@ -111,18 +115,21 @@ class DispatchContext:
 
     def ended(self, attempt: Attempt, error: PenstockError | None) -> None:
         """Report an attempt's end, exactly once each; `error` is what ended it, if anything did."""
+        if self._learns:
+            self._observe(self._report_of(attempt))
+        if error is not None:
+            lasted = self.clock() - attempt.routed_at
+            self.fleet.failed(attempt.replica_id, error, lasted, begun=attempt.started_at is not None)
+        elif not attempt.left:
+            self.fleet.succeeded(attempt.replica_id)
+            if attempt.decision.prefill is not None and attempt.replica_id != attempt.decision.prefill.id:
+                self.fleet.succeeded(attempt.decision.prefill.id)
+
+    def _report_of(self, attempt: Attempt) -> Ended:
         ttft = None if attempt.started_at is None else attempt.started_at - attempt.routed_at
         output = attempt.tokens - attempt.tokens_before
         seconds = self.clock() - attempt.routed_at
-        self._observe(
-            Ended(attempt.route, attempt.decision, attempt.cached_tokens, output, ttft, attempt.timing, seconds)
-        )
-        if error is not None:
-            self.fleet.failed(attempt.replica_id, error, seconds, begun=ttft is not None)
-        elif not attempt.left:
-            self.fleet.succeeded(attempt.replica_id)
-            if attempt.replica_id != attempt.decision.entry.id:
-                self.fleet.succeeded(attempt.decision.entry.id)
+        return Ended(attempt.route, attempt.decision, attempt.cached_tokens, output, ttft, attempt.timing, seconds)
 
     def _stepped(self, view: ReplicaView, work: Work) -> None:
         self._observe(Stepped(view, work))

@@ -21,7 +21,6 @@ from routing.contracts.transport import Relay
 from routing.dispatch.attempt import Attempt
 from routing.dispatch.disaggregated import PairAttempt
 from routing.dispatch.dispatch_context import DispatchContext
-from routing.dispatch.hedging import race, settle
 from routing.dispatch.migration import History, after_loss, continuation, continued_route
 from routing.transports.inbox import Inbox
 
@@ -56,85 +55,54 @@ class Admission(Protocol):
     def started(self) -> None: ...
 
 
-class FailoverStream:
-    """The `TokenStream` of a request and the `Owner` of its attempts. `cached_tokens` are the first replica's."""
+class FailoverStream(Inbox):
+    """The `TokenStream` of a request, the `Owner` of its attempts and the inbox of their tokens.
 
-    __slots__ = (
-        "_admission",
-        "_attempts",
-        "_dispatch_context",
-        "_over",
-        "_started",
-        "_submit",
-        "_timer",
-        "cached_tokens",
-        "counts",
-        "decision",
-        "hedges",
-        "inbox",
-        "migrations",
-        "receive",
-        "relay",
-        "retries",
-        "route",
-    )
+    `cached_tokens` are the first replica's.
+    """
+
+    cached_tokens = 0
+    #: The answer's bytes, for an answer that is relayed.
+    relay: Relay | None = None
+    #: The upstream's figures for a relayed answer that has ended.
+    counts: Finish | None = None
+    #: Further submits: in place of a failed one, of one that had begun to answer, and beside a slow one.
+    retries = migrations = hedges = 0
+    #: The last decision followed.
+    decision: Decision | None = None
+    _started = False
 
     def __init__(
         self, dispatch_context: DispatchContext, route: RouteRequest, submit: Submit, admission: Admission | None
     ) -> None:
         """The submit's first sequence is number 0."""
+        super().__init__(submit.sampling.n, self.fail, asyncio.get_running_loop())
         self.route = route
-        self.cached_tokens = 0
-        #: The answer's bytes, for an answer that is relayed.
-        self.relay: Relay | None = None
-        #: The upstream's figures for a relayed answer that has ended.
-        self.counts: Finish | None = None
-        #: Further submits: in place of a failed one, of one that had begun to answer, and beside a slow one.
-        self.retries = self.migrations = self.hedges = 0
-        #: The last decision followed.
-        self.decision: Decision | None = None
-        self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
-        #: `TokenStream.receive` is the inbox's own: a method in between would cost one more call per token.
-        self.receive = self.inbox.receive
         self._dispatch_context = dispatch_context
         self._submit = submit
         self._admission = admission
         self._attempts: list[Attempt] = []
         self._over: set[int] = set()
-        self._started = False
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def tokens(self) -> list[list[int]]:
-        return self.inbox.tokens
 
     @property
     def replica_id(self) -> str:
         return self.decision.replica.id if self.decision is not None else ""
-
-    @property
-    def failed(self) -> bool:
-        return self.inbox.failed
 
     def begin(self) -> None:
         """Send the request where its admission decided, if that still takes requests, else where the policy says.
 
         Raises ReplicaUnavailable when no replica takes it.
         """
-        decision = self._admission.decision if self._admission is not None else None
-        attempt = self._place(self.route, self._submit, _NO_HISTORY, None, decision)
-        hedging = self._dispatch_context.hedging
-        if hedging is not None and hedging.applies(attempt.route, attempt.decision):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(hedging.after_ms * 1e-3, self._hedge, attempt)
+        admission = self._admission
+        self._place(self.route, self._submit, _NO_HISTORY, None, None if admission is None else admission.decision)
 
     def dismiss(self, index: int) -> None:
         self._over.add(index)
 
     def fail(self, error: PenstockError) -> None:
         """Fail the stream: cancel at the engine and let `receive` raise `error`. The first error counts."""
-        if not self.inbox.failed:
-            self.inbox.fail(error)
+        if not self.failed:
+            super().fail(error)
             self._end(error)
 
     def close(self) -> None:
@@ -142,12 +110,11 @@ class FailoverStream:
 
     def opened(self, attempt: Attempt) -> None:
         if self._admission is not None:
-            self._admission.opened(attempt.replica_id, computes=attempt.replica_id == attempt.decision.entry.id)
+            prefill = attempt.decision.prefill
+            computes = prefill is None or attempt.replica_id == prefill.id
+            self._admission.opened(attempt.replica_id, computes=computes)
 
     def started(self, attempt: Attempt) -> None:
-        if attempt.rival is not None:
-            self._won(attempt)
-        self._cancel_timer()
         self._dispatch_context.started(attempt)
         if self._admission is not None:
             self._admission.started()
@@ -157,23 +124,16 @@ class FailoverStream:
 
     def relayed(self, attempt: Attempt, relay: Relay) -> None:
         """The answer is relayed as bytes, which cannot go on elsewhere."""
-        if attempt.rival is not None:
-            self._won(attempt)
         self.relay = relay
-        self.inbox.put((attempt.sequence, (), None, None))
-
-    def check(self) -> None:
-        self.inbox.check()
+        self.put((attempt.sequence, (), None, None))
 
     def finished(self, attempt: Attempt, index: int, finish: Finish) -> None:
-        if attempt.rival is not None:
-            self._won(attempt)
         self._over.add(index)
         if attempt.relay is not None and index == attempt.sequence:
             self.counts = finish
         if not attempt.left:
             self._leave(attempt)
-        self.inbox.put((index, (), None, finish))
+        self.put((index, (), None, finish))
 
     def parted(self, attempt: Attempt) -> None:
         self._leave(attempt)
@@ -181,15 +141,10 @@ class FailoverStream:
 
     def lost(self, attempt: Attempt, error: PenstockError) -> None:
         """Continue what the lost attempt left unfinished elsewhere, or end the stream with the error."""
-        rival = settle(attempt)
         self._leave(attempt, error)
-        if rival is not None:
-            self.decision = rival.decision
-        else:
-            self._cancel_timer()
-            # One error object fails all streams of a replica; raised in each, its traceback would keep them all alive.
-            own = copy(error)
-            self._guarded(lambda: self._after(attempt, own))
+        # One error object fails all streams of a replica; raised in each, its traceback would keep them all alive.
+        own = copy(error)
+        self._guarded(lambda: self._after(attempt, own))
 
     def _guarded(self, move: Callable[[], None]) -> None:
         """Run `move`; an exception must neither end the session whose task this is nor leave the reader waiting."""
@@ -231,15 +186,15 @@ class FailoverStream:
 
     def _continue(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
         """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot."""
-        dispatch_context, inbox, submit = self._dispatch_context, self.inbox, self._submit
+        dispatch_context, submit = self._dispatch_context, self._submit
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
         for index in attempt.indices:
-            tokens = inbox.tokens[index]
+            tokens = self.tokens[index]
             if index in self._over:
                 continue
             if len(tokens) >= submit.max_tokens:  # only its end had not come yet
                 self._over.add(index)
-                inbox.put((index, (), None, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens))))
+                self.put((index, (), None, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens))))
                 continue
             route = continued_route(self.route, len(tokens), cached, now)
             own = history if attempt.sequences == 1 else history.for_sequence(len(tokens), before)
@@ -253,7 +208,7 @@ class FailoverStream:
         history: History,
         failure: PenstockError | None,
         decision: Decision | None = None,
-    ) -> Attempt:
+    ) -> None:
         """Send a submit where `decision` or the policy says. Raises `failure` (ReplicaUnavailable where that is None)
         when no replica takes it.
         """
@@ -269,7 +224,7 @@ class FailoverStream:
                 history, failure, decision = history.without(attempt.replica_id), error, None
                 continue
             self._enter(attempt)
-            return attempt
+            return
 
     def _kv_tokens(self, route: RouteRequest, submit: Submit) -> int | None:
         """Return the KV tokens that the submit is expected to fill; None: unknown."""
@@ -278,33 +233,6 @@ class FailoverStream:
         if submit is self._submit:
             return self._admission.kv_tokens
         return route.prompt_tokens + route.n * ceil(route.expected_output)
-
-    def _hedge(self, attempt: Attempt) -> None:
-        """Send a second attempt after a while without a token, if the budget and another replica allow it."""
-        self._timer = None
-        dispatch_context, history = self._dispatch_context, attempt.history.without(attempt.replica_id)
-        now = dispatch_context.clock()
-        if attempt.tokens or attempt.route.deadline - now < LEAST_SECONDS:
-            return
-        route = msgspec.structs.replace(attempt.route, now=now)
-        try:
-            decision = dispatch_context.choose(route, history.tried, None, whole=True)
-            if not dispatch_context.budget.take():
-                return
-            rival = Attempt(self, route, decision, attempt.submit, history)
-            rival.open(dispatch_context.fleet, self._kv_tokens(route, attempt.submit))
-        except ReplicaUnavailable:
-            return
-        self.hedges += 1
-        self._enter(rival)
-        race(attempt, rival, self._won)
-
-    def _won(self, attempt: Attempt) -> None:
-        """End the race: this attempt answered first."""
-        rival = settle(attempt)
-        if rival is not None:
-            self._leave(rival)
-        self.decision = attempt.decision
 
     def _enter(self, attempt: Attempt) -> None:
         self._attempts.append(attempt)
@@ -317,12 +245,6 @@ class FailoverStream:
         self._dispatch_context.ended(attempt, error)
 
     def _end(self, error: PenstockError | None) -> None:
-        self._cancel_timer()
-        self.inbox.close()
+        super().close()
         while self._attempts:
             self._leave(self._attempts[-1], error)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

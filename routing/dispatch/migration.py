@@ -87,6 +87,7 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
         sequence=index,
         adapter=submit.adapter,
         trace=submit.trace,
+        hold_ms=submit.hold_ms,
     )
 
 

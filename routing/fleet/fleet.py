@@ -213,15 +213,12 @@ class Fleet:
     def version(self, replica_id: str) -> str:
         """Return the served model's version as reported, else as configured; may be empty."""
         connection = self._connections.get(replica_id)
-        return _version(connection) if connection is not None else ""
+        return connection.version if connection is not None else ""
 
     def fingerprint(self, replica_id: str) -> str:
         """Return the `system_fingerprint` of answers: the engine's own name, then `@` and the model's version."""
         connection = self._connections.get(replica_id)
-        if connection is None:
-            return ""
-        name, version = connection.info.fingerprint if connection.info else "", _version(connection)
-        return f"{name}@{version}" if name and version else name or version
+        return connection.fingerprint if connection is not None else ""
 
     def succeeded(self, replica_id: str) -> None:
         """Note that an attempt at the replica succeeded."""
@@ -405,7 +402,7 @@ class Fleet:
             accuracy=_accuracy_share(accuracy) if accuracy is not None else None,
             address=spec.address,
             # For a refused replica the version would be the configured one.
-            version=_version(connection) if state is not State.REFUSED else "",
+            version=connection.version if state is not State.REFUSED else "",
             faults=health.breaker.faults,
             ejections=health.ejections,
         )
@@ -424,10 +421,6 @@ def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
     """Return the key by which replicas of one model are peers."""
     spec = connection.spec
     return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
-
-
-def _version(connection: ReplicaConnection) -> str:
-    return (connection.info.version if connection.info else "") or connection.spec.version
 
 
 def _accuracy_share(accuracy: Accuracy) -> float | None:

@@ -1,5 +1,7 @@
 """Checks reports of engines for impossible values, by which no routing decision should be made."""
 
+from math import inf
+from operator import attrgetter, le
 from typing import Final
 
 from protos.types import KvUpdate, Load, ReplicaInfo
@@ -13,24 +15,59 @@ FACTOR: Final = 2
 #: Bound on prefix hashes in one update: this multiple of the cache's blocks, plus a constant.
 UPDATE_FACTOR: Final = 4
 UPDATE_SLACK: Final = 4096
+_NAMES: Final = (
+    "kv_blocks_total",
+    "kv_blocks_used",
+    "running",
+    "waiting",
+    "tokens_in_flight",
+    "prefill_tokens",
+    "workers",
+    "kv_blocks_reserved",
+    "prefill_pairs",
+    "steps",
+)
+_COUNTS: Final = attrgetter(*_NAMES)
 
 
-def load_problem(load: Load, info: ReplicaInfo) -> str:
-    """Describe what is impossible in a load; empty where it is plausible. 0 stands for unknown."""
-    if load.kv_blocks_total not in (0, info.kv_blocks_total):
-        return f"kv_blocks_total is {load.kv_blocks_total}, at the session's begin {info.kv_blocks_total}"
-    if not 0 <= load.kv_blocks_used <= FACTOR * (info.kv_blocks_total or MOST_TOKENS):
-        return f"kv_blocks_used is {load.kv_blocks_used} of {info.kv_blocks_total}"
-    if not 0 <= load.running <= FACTOR * (info.max_batch_size or MOST_REQUESTS) + 64:
-        return f"running is {load.running}, with a max_batch_size of {info.max_batch_size}"
-    if not 0 <= load.waiting <= MOST_REQUESTS:
-        return f"waiting is {load.waiting}"
-    for name, most in (("tokens_in_flight", MOST_TOKENS), ("prefill_tokens", MOST_TOKENS), ("workers", MOST_REQUESTS)):
-        if not 0 <= getattr(load, name) <= most:
-            return f"{name} is {getattr(load, name)}"
-    if not 0 <= load.kv_blocks_reserved <= MOST_TOKENS or not 0 <= load.prefill_pairs <= MOST_PAIRS or load.steps < 0:
-        return f"kv_blocks_reserved, prefill_pairs, steps: {load.kv_blocks_reserved, load.prefill_pairs, load.steps}"
-    return ""
+class LoadBounds:
+    """The bounds on one replica's loads, worked out once: a load comes with nearly every step."""
+
+    __slots__ = ("_info", "_most")
+
+    def __init__(self, info: ReplicaInfo) -> None:
+        self._info = info
+        self._most = (
+            info.kv_blocks_total,
+            FACTOR * (info.kv_blocks_total or MOST_TOKENS),
+            FACTOR * (info.max_batch_size or MOST_REQUESTS) + 64,
+            MOST_REQUESTS,
+            MOST_TOKENS,
+            MOST_TOKENS,
+            MOST_REQUESTS,
+            MOST_TOKENS,
+            MOST_PAIRS,
+            inf,
+        )
+
+    def problem(self, load: Load) -> str:
+        """Describe what is impossible in a load; empty where it is plausible. 0 stands for unknown."""
+        found = _COUNTS(load)
+        if min(found) >= 0 and all(map(le, found, self._most)) and (found[0] == self._most[0] or not found[0]):
+            return ""
+        return _description(found, self._most, self._info)
+
+
+def _description(found: tuple[int, ...], most: tuple[float, ...], info: ReplicaInfo) -> str:
+    total, used, running = found[:3]
+    if total not in (0, info.kv_blocks_total):
+        return f"kv_blocks_total is {total}, at the session's begin {info.kv_blocks_total}"
+    if not 0 <= used <= most[1]:
+        return f"kv_blocks_used is {used} of {info.kv_blocks_total}"
+    if not 0 <= running <= most[2]:
+        return f"running is {running}, with a max_batch_size of {info.max_batch_size}"
+    wrong = zip(_NAMES, found, most, strict=True)
+    return ", ".join(f"{name} is {count}" for name, count, bound in wrong if not 0 <= count <= bound)
 
 
 def update_problem(update: KvUpdate, info: ReplicaInfo) -> str:

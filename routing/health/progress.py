@@ -36,10 +36,13 @@ class Progress:
 
     def reported(self, steps: int) -> bool:
         """Note the count of steps in a load; return whether it has changed."""
-        before, self._steps = self._steps, steps
-        if before is None or steps == before:
+        before = self._steps
+        if steps == before:
             return False
-        self.renew()
+        self._steps = steps
+        if before is None:
+            return False
+        self._moved, self.idle = True, False
         return True
 
     def tick(self, busy: bool) -> bool:

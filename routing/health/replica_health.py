@@ -91,7 +91,8 @@ class ReplicaHealth:
         if not self.progress.reported(steps):
             return False
         self._stepped_at = now
-        self._prove()
+        if not self.proven:
+            self._prove()
         return True
 
     def is_stepping(self, now: float) -> bool:
@@ -139,7 +140,8 @@ class ReplicaHealth:
         """Note a probe's end (`problem`: why it failed); return whether a replica in service should be ejected."""
         if problem or self.nonsense:
             return self._probe_failed(now, problem or self.nonsense)
-        self._prove()
+        if not self.proven:
+            self._prove()
         self.progress.renew()
         if self.breaker.remaining(now):
             return False  # the probe was sent before the ejection
@@ -159,10 +161,9 @@ class ReplicaHealth:
         return self.serves and self.breaker.failed(now)
 
     def _prove(self) -> None:
-        if not self.proven:
-            self.proven = True
-            if self.prove_first:
-                self._changed()
+        self.proven = True
+        if self.prove_first:
+            self._changed()
 
     def _become(self, state: State, reason: str = "") -> None:
         if (state, reason) != (self.state, self.reason):

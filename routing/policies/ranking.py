@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import msgspec
 
-from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, Score
+from routing.contracts.policy import Decision, ReplicaView, RouteRequest, Score, Unlearning
 from routing.contracts.units import Unit, units
 
 
@@ -22,7 +22,7 @@ class Ranking(msgspec.Struct, frozen=True):
     excluded: Mapping[int, str] = {}
 
 
-class RankingPolicy:
+class RankingPolicy(Unlearning):
     """Picks the unit of the least value; equal ones in turn, so that workers do not all start with the first."""
 
     uses_prefixes: ClassVar[bool] = False
@@ -43,21 +43,15 @@ class RankingPolicy:
 
     def choose(self, found: Sequence[Unit], ranking: Ranking) -> Decision:
         """Return the decision for the best unit of a ranking."""
-        least: tuple[float, ...] | None = None
-        tied: list[int] = []
-        for place, value in enumerate(ranking.values):
-            if value is None:
-                continue
-            if least is None or value < least:
-                least, tied = value, [place]
-            elif value == least:
-                tied.append(place)
+        values = ranking.values
+        least = min([value for value in values if value is not None])
         self._turn += 1
-        place = tied[self._turn % len(tied)]
+        if values.count(least) == 1:
+            place = values.index(least)
+        else:
+            tied = [place for place, value in enumerate(values) if value == least]
+            place = tied[self._turn % len(tied)]
         return found[place].decision(ranking.reasons.get(place, ranking.reason))
-
-    def observe(self, report: Report) -> None:
-        """Ignore the report."""
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
         """Return every unit with the parts of its value; those that are left out come last."""

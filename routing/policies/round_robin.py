@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, Score
+from routing.contracts.policy import Decision, ReplicaView, RouteRequest, Score, Unlearning
 from routing.contracts.units import Unit, units
 
 
-class RoundRobin:
+class RoundRobin(Unlearning):
     """Picks units in turn by id, so that replicas that come and go do not disturb the order."""
 
     uses_prefixes: ClassVar[bool] = False
@@ -21,9 +21,6 @@ class RoundRobin:
         chosen = self._in_order(candidates)[0]
         self._last = chosen.view.id
         return chosen.decision("next in turn")
-
-    def observe(self, report: Report) -> None:
-        """Ignore the report."""
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
         """Score each unit by the number of others before it."""

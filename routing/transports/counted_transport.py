@@ -197,7 +197,8 @@ class CountedConnection(ReplicaConnection):
         if problem:
             self._check_failed(Unreachable(problem, refused=True))
             return
-        self.info, self._scraped = result.info, result.load
+        self._note_description(result.info)
+        self._scraped = result.load
         if result.load is not None:
             for flight in before:
                 if not flight.reported:
@@ -237,8 +238,8 @@ class CountedConnection(ReplicaConnection):
             sent = sent_prompt = sent_kv = 0
         else:
             sent, sent_prompt, sent_kv = self._sent, self._sent_prompt, self._sent_kv
-        self.view = msgspec.structs.replace(
-            self.view,
+        self._view = msgspec.structs.replace(
+            self._view,
             load=load,
             sent=sent,
             sent_prompt_tokens=sent_prompt,

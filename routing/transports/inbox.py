@@ -20,16 +20,15 @@ class Inbox:
     come at once.
     """
 
-    __slots__ = ("_error", "_events", "_limit", "_loop", "_overflow", "_two_steps", "_waiter", "_waiting", "tokens")
+    __slots__ = ("_error", "_events", "_loop", "_overflow", "_two_steps", "_waiter", "_waiting", "tokens")
 
     def __init__(
         self, sequences: int, overflow: Callable[[PenstockError], None], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.tokens: list[list[int]] = [[] for _ in range(sequences)]
+        self.tokens: list[list[int]] = [[]] if sequences == 1 else [[] for _ in range(sequences)]
         self._events: list[Event] = []
         self._two_steps = 2 * sequences
         self._waiting = 0
-        self._limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
         self._overflow: Callable[[PenstockError], None] | None = overflow
         self._error: PenstockError | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -51,23 +50,27 @@ class Inbox:
         if len(events) >= self._two_steps:
             # More than one step waits, so the reader is behind: only then count.
             self._waiting += _weight(event)
-            if self._waiting > self._limit:
+            if self._waiting > MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (len(self.tokens) - 1):
                 if self._overflow is not None:
                     self._overflow(SlowClient("The stream was not read fast enough and has been cancelled."))
                 return
         elif not events:
             self._waiting = 0
         events.append(event)
-        if self._waiter is not None:
-            self._wake()
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
 
     def fail(self, error: PenstockError) -> None:
         """End it with an error; the first one wins, and waiting events are dropped."""
         if self._error is None:
             self._error = error
             self._events = []
-            if self._waiter is not None:
-                self._wake()
+            waiter, self._waiter = self._waiter, None
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
 
     def close(self) -> None:
         """Release the references to its producer: nothing more comes."""
@@ -81,16 +84,9 @@ class Inbox:
                 return events
             if self._error is not None:
                 raise self._error
+            # A reader that is cancelled leaves its future behind, done.
             self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-
-    def _wake(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            await self._waiter
 
 
 def _weight(event: Event) -> int:

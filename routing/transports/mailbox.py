@@ -39,17 +39,16 @@ class Mailbox:
     ) -> None:
         """`detach(mailbox, cancel)` removes the mailbox from its session, with `cancel` also upstream; called once."""
         self.first_stream = first_stream
-        self.sequences = sequences
+        self.sequences = self._open_sequences = sequences
         self.cached_tokens = 0
         self.receiver = receiver
-        self._open_sequences = sequences
         self._detach: Callable[[Mailbox, bool], None] | None = detach
         self._started = False
         self._inbox: Inbox | None = None
-        self.sink: Sink
         if receiver is None:
             self.base = first_stream
-            self._inbox = self.sink = Inbox(sequences, self.fail, loop)
+            self.sink: Sink = Inbox(sequences, self.fail, loop)
+            self._inbox = self.sink
         else:
             self.base = first_stream - receiver.sequence
             self.sink = receiver.sink

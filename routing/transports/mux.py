@@ -66,12 +66,16 @@ class Session:
         self._on_step = on_step
         self._mailboxes: dict[int, Mailbox] = {}
         self._next_stream = 1
+        #: Ids from the next one up to here have never been used.
+        self._unused_until = MAX_STREAM_ID
         self._submits: list[tuple[int, Submit]] = []
         self._cancels: list[int] = []
         self._kv_updates = kv_updates
         self._kv_resync = False
         self._ack = 0
         self._acked = 0
+        # Acknowledge well before the window closes, yet not every message.
+        self._ack_after = welcome.ack_window // 4
         self._open = True
         self._patience = Patience(SILENCE_SECONDS)
         self._outgoing = asyncio.Event()
@@ -125,22 +129,33 @@ class Session:
             raise ReplicaUnavailable("The connection to the replica is closed.")
         sequences = submit.sampling.n
         first = self._next_stream
-        if first + sequences > MAX_STREAM_ID:
-            first = 1
-        mailboxes = self._mailboxes
-        while not mailboxes.keys().isdisjoint(range(first, first + sequences)):
-            first += sequences
+        if first + sequences > self._unused_until:
+            first = self._reused(sequences)
         self._next_stream = first + sequences
         mailbox = Mailbox(first, sequences, self._detach, self._loop, receiver)
-        for stream_id in range(first, first + sequences):
-            mailboxes[stream_id] = mailbox
-        self._submits.append((first, submit))
-        prompt_tokens = len(submit.prompt_ids)
+        if sequences == 1:
+            self._mailboxes[first] = mailbox
+        else:
+            self._mailboxes.update(dict.fromkeys(range(first, first + sequences), mailbox))
         if kv_tokens is None:
-            kv_tokens = prompt_tokens + sequences * (1 if submit.prefill_only else submit.max_tokens)
-        self.unreported.add(first, sequences, prompt_tokens if compute_tokens is None else compute_tokens, kv_tokens)
+            kv_tokens = len(submit.prompt_ids) + sequences * (1 if submit.prefill_only else submit.max_tokens)
+        if compute_tokens is None:
+            compute_tokens = len(submit.prompt_ids)
+        self.unreported.add(first, sequences, compute_tokens, kv_tokens)
+        self._submits.append((first, submit))
         self._outgoing.set()
         return mailbox
+
+    def _reused(self, sequences: int) -> int:
+        """Return the first of so many stream ids in a row that are free, once all have been used."""
+        self._unused_until = 0
+        first, mailboxes = self._next_stream, self._mailboxes
+        while True:
+            if first + sequences > MAX_STREAM_ID:
+                first = 1
+            if mailboxes.keys().isdisjoint(range(first, first + sequences)):
+                return first
+            first += sequences
 
     def resync_kv(self) -> None:
         """Request all KV blocks of the replica anew, with the next batch."""
@@ -190,9 +205,8 @@ class Session:
             if step.load is not None:
                 self.unreported.reported(step.submits_seen)
             self._on_step(step)
-            self._ack = step.seq
-            # Acknowledge well before the window closes, yet not every message.
-            if step.seq - self._acked >= self.welcome.ack_window // 4:
+            self._ack = seq = step.seq
+            if seq - self._acked >= self._ack_after:
                 self._outgoing.set()
 
     async def _listen(self) -> None:
@@ -219,14 +233,14 @@ class Session:
                 mailbox.finish(stream_id - mailbox.base, finish)
 
     def _deal_runs(self, step: codec.Step) -> None:
-        start, tokens = 0, step.tokens
-        counts = step.counts or [1] * len(step.stream_ids)
-        for position, (stream_id, count) in enumerate(zip(step.stream_ids, counts, strict=True)):
-            mailbox = self._mailboxes.get(stream_id)
+        mailboxes, tokens, logprobs, start = self._mailboxes, step.tokens, step.logprobs, 0
+        for position, stream_id in enumerate(step.stream_ids):
+            end = start + (step.counts[position] if step.counts else 1)
+            mailbox = mailboxes.get(stream_id)
             if mailbox is not None:
-                run = tokens[start : start + count]
-                mailbox.sink.put((stream_id - mailbox.base, run, step.logprobs.get(position), None))
-            start += count
+                entries = logprobs.get(position) if logprobs else None
+                mailbox.sink.put((stream_id - mailbox.base, tokens[start:end], entries, None))
+            start = end
 
     def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
         if cancel:

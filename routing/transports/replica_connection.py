@@ -65,15 +65,24 @@ class ReplicaConnection(ABC):
         self.spec = spec
         #: The replica's own description, once received.
         self.info: ReplicaInfo | None = None
+        #: The served model's version as reported, else as configured; may be empty.
+        self.version = spec.version
+        #: The `system_fingerprint` of answers: the engine's own name, then `@` and the model's version.
+        self.fingerprint = spec.version
         self.health = ReplicaHealth(self._health_changed)
         #: The last state that was logged.
         self._logged = ""
-        self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
+        self._view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
         self._listener = context.listener
         self._clock = context.clock
         self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._probe: Probe | None = None
+
+    @property
+    def view(self) -> ReplicaView:
+        """The replica as decisions see it."""
+        return self._view
 
     @property
     @abstractmethod
@@ -156,6 +165,13 @@ class ReplicaConnection(ABC):
         # For a replica that was lost meanwhile the loss matters more than the probe.
         if self.connected and self.health.probe_ended(self._clock(), problem):
             self._listener.failing(self.spec.id, f"its probe: {problem}")
+
+    def _note_description(self, info: ReplicaInfo) -> None:
+        """Note the replica's description of itself."""
+        if info is not self.info:
+            name, version = info.fingerprint, info.version or self.spec.version
+            self.info, self.version = info, version
+            self.fingerprint = f"{name}@{version}" if name and version else name or version
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

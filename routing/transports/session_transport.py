@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import random
+from operator import attrgetter
+from typing import Final
 
 import grpc.aio
 import msgspec
@@ -14,7 +16,7 @@ from protos.protocol_error import ProtocolError
 from protos.types import KvUpdate, Load, Submit
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
-from routing.health.plausibility import load_problem, update_problem
+from routing.health.plausibility import LoadBounds, update_problem
 from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.transports.mismatch import mismatch
 from routing.transports.mux import Session, SessionRefused, describe
@@ -29,6 +31,11 @@ FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 #: Tokens per step assumed of an engine that does not report them: TensorRT-LLM's default.
 ASSUMED_NUM_TOKENS = 8192
+#: The fields of a view before and after those that change with each submit and report.
+_IDENTITY: Final = attrgetter("id", "pool", "shape", "role")
+_LIMITS: Final = attrgetter(
+    "max_batch_size", "kv_block_tokens", "max_num_tokens", "reserves_output", "features", "adapters"
+)
 
 
 class SessionConnection(ReplicaConnection):
@@ -45,6 +52,9 @@ class SessionConnection(ReplicaConnection):
         self._prefixes = context.prefixes
         self._kv_session: Session | None = None  # the one that carries KV updates
         self._epoch = 0
+        self._bounds: LoadBounds | None = None
+        #: Whether the view must be rebuilt before it is read.
+        self._is_stale = False
         self._sessions: list[Session] = []
         self._connecting = 0
 
@@ -69,17 +79,23 @@ class SessionConnection(ReplicaConnection):
         """Send a request on the first session with room. Raises ReplicaUnavailable."""
         if not self._sessions:
             raise ReplicaUnavailable("The replica is not connected.")
-        limit = self.spec.streams_per_channel
-        for session in self._sessions:
-            if session.streams + submit.sampling.n <= limit:
-                break
-        else:
-            if len(self._sessions) + self._connecting < self.spec.channels:
-                self._spawn_session(persistent=False)
-            session = min(self._sessions, key=lambda s: s.streams)
-        leg = session.open(submit, None if self.view.reserves_output else kv_tokens, compute_tokens, receiver)
-        self._refresh_view(self.view.load)
+        session = self._sessions[0]
+        if session.streams + submit.sampling.n > self.spec.streams_per_channel:
+            session = self._roomiest(submit.sampling.n)
+        if self._view.reserves_output:
+            kv_tokens = None
+        leg = session.open(submit, kv_tokens, compute_tokens, receiver)
+        self._is_stale = True
         return leg
+
+    def _roomiest(self, sequences: int) -> Session:
+        """Return the first session with room; without any, the emptiest, and connect one more if that may be."""
+        for session in self._sessions:
+            if session.streams + sequences <= self.spec.streams_per_channel:
+                return session
+        if len(self._sessions) + self._connecting < self.spec.channels:
+            self._spawn_session(persistent=False)
+        return min(self._sessions, key=lambda s: s.streams)
 
     def fail_streams(self, error: PenstockError) -> None:
         for session in self._sessions:
@@ -90,34 +106,26 @@ class SessionConnection(ReplicaConnection):
             probe = TokenProbe(self._sessions[0].open(PROBE))
         except ReplicaUnavailable:
             return None  # the session has just ended
-        self._refresh_view(self.view.load)
+        self._is_stale = True
         return probe
 
+    @property
+    def view(self) -> ReplicaView:
+        if self._is_stale:
+            self._refresh_view(self._view.load)
+        return self._view
+
     def _refresh_view(self, load: Load) -> None:
-        """Rebuild the view; called per request and per step, so it only makes a struct from positional arguments."""
-        view, sessions = self.view, self._sessions
+        """Rebuild the view, which is made from positional arguments for speed."""
+        self._is_stale = False
+        view, sessions = self._view, self._sessions
         first = sessions[0].unreported if sessions else Unreported()
         sent, prompt_tokens, kv_tokens = first.sequences, first.prompt_tokens, first.kv_tokens
         for session in sessions[1:]:
             sent += session.unreported.sequences
             prompt_tokens += session.unreported.prompt_tokens
             kv_tokens += session.unreported.kv_tokens
-        self.view = ReplicaView(
-            view.id,
-            view.pool,
-            view.shape,
-            view.role,
-            load,
-            sent,
-            prompt_tokens,
-            kv_tokens,
-            view.max_batch_size,
-            view.kv_block_tokens,
-            view.max_num_tokens,
-            view.reserves_output,
-            view.features,
-            view.adapters,
-        )
+        self._view = ReplicaView(*_IDENTITY(view), load, sent, prompt_tokens, kv_tokens, *_LIMITS(view))
 
     def _spawn_session(self, *, persistent: bool) -> None:
         self._connecting += 1
@@ -165,7 +173,7 @@ class SessionConnection(ReplicaConnection):
         if carries_kv:
             self._kv_begins(session)
         self._sessions.append(session)
-        self._refresh_view(self.view.load)
+        self._is_stale = True
         if len(self._sessions) == 1:
             self._became_reachable()
         why = ""
@@ -175,7 +183,7 @@ class SessionConnection(ReplicaConnection):
             if carries_kv and self._prefixes is not None:
                 self._prefixes.left(self.spec.id)
             self._sessions.remove(session)
-            self._refresh_view(self.view.load)
+            self._is_stale = True
             if not self._sessions:
                 self._became_unreachable(why)
             elif why:
@@ -198,12 +206,13 @@ class SessionConnection(ReplicaConnection):
         if restarted:
             log.warning("replica %s has restarted", self.spec.id)
         self._epoch = welcome.epoch
-        self.info = welcome.info
+        self._note_description(welcome.info)
+        self._bounds = LoadBounds(welcome.info)
         if self._sessions and not restarted:
             return  # an extra channel: the others' reports are current
         # Earlier reports belong to an earlier session, perhaps to an earlier engine.
         spec, info = self.spec, welcome.info
-        self.view = ReplicaView(
+        self._view = ReplicaView(
             spec.id,
             spec.pool,
             spec.shape,
@@ -222,32 +231,33 @@ class SessionConnection(ReplicaConnection):
             self.health.away(problem, refused=refused)
 
     def _on_step(self, step: Step) -> None:
-        load = step.load
+        load, health = step.load, self.health
         if step.stream_ids:
-            self.health.progress.renew()
-        if self._is_nonsense(step):
+            health.progress.renew()
+        assert self._bounds is not None, "a step before the welcome"
+        nonsense = self._bounds.problem(load) if load is not None else health.nonsense
+        if step.kv_update is not None or step.adapters is not None:
+            nonsense = self._follow(step, nonsense)
+        if nonsense != health.nonsense:
+            health.doubt(self._clock(), nonsense)
+        if nonsense or load is None:
             return
-        if step.kv_update is not None:
-            self._follow_kv(step.kv_update)
-        if step.adapters is not None:
-            self.view = msgspec.structs.replace(self.view, adapters=frozenset(step.adapters))
-        if load is None:
-            return
-        was_draining = self.view.load.draining
+        was_draining = self._view.load.draining
         self._refresh_view(load)
         if load.draining != was_draining:
             self._listener.changed()
-        if self.health.stepped(self._clock(), load.steps) and step.work is not None:
+        if health.stepped(self._clock(), load.steps) and step.work is not None:
             self._listener.worked(self.spec.id, step.work)
         self._listener.loaded()
 
-    def _is_nonsense(self, step: Step) -> bool:
-        """Whether the step reports implausible values; if so the replica is ejected."""
-        info, load, update = self.info, step.load, step.kv_update
-        assert info is not None, "a step before the welcome"
-        nonsense = load_problem(load, info) if load is not None else self.health.nonsense
-        if not nonsense and update is not None:
-            nonsense = update_problem(update, info)
-        if nonsense != self.health.nonsense:
-            self.health.doubt(self._clock(), nonsense)
-        return bool(nonsense)
+    def _follow(self, step: Step, nonsense: str) -> str:
+        """Take in KV update and adapters of a step whose load is plausible; return what is implausible."""
+        update = step.kv_update
+        if update is not None and not nonsense:
+            assert self.info is not None, "a step before the welcome"
+            nonsense = update_problem(update, self.info)
+            if not nonsense:
+                self._follow_kv(update)
+        if step.adapters is not None and not nonsense:
+            self._view = msgspec.structs.replace(self._view, adapters=frozenset(step.adapters))
+        return nonsense

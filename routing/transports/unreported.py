@@ -25,9 +25,11 @@ class Unreported:
 
     def reported(self, submits_seen: int) -> None:
         """Subtract the submits that a load includes: the first `submits_seen` sequences of the session."""
-        while self._submits and self._reported + self._submits[0][1] <= submits_seen:
-            self._reported += self._submits[0][1]
-            self._subtract(self._submits.popleft())
+        submits = self._submits
+        while submits and self._reported + submits[0][1] <= submits_seen:
+            submit = submits.popleft()
+            self._reported += submit[1]
+            self._subtract(submit)
 
     def unsent(self, stream_id: int) -> None:
         """Subtract a submit that was not sent after all, so that the replica will never count it."""

@@ -75,6 +75,7 @@ SUBMITS = st.builds(
     guide=maybe(st.builds(Guide, kind=st.sampled_from(GuideKind), text=TEXT)),
     payload=st.none(),  # not of the wire
     trace=TEXT,
+    hold_ms=U32,
 )
 FINISHES = st.builds(
     Finish,

@@ -233,9 +233,9 @@ async def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> No
         stream = dispatched.stream
         assert isinstance(stream, FailoverStream)
         attempt = stream._attempts[0]
-        missing = 5 - len(stream.inbox.tokens[0])
+        missing = 5 - len(stream.tokens[0])
         if missing:
-            stream.inbox.put((0, range(missing), None, None))
+            stream.put((0, range(missing), None, None))
         assert attempt.leg is not None
         attempt.leg.fail(LOST_ERROR)
         answer = await read(dispatched)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from protos.types import KvUpdate, Load
-from routing.health.plausibility import load_problem, update_problem
+from routing.health.plausibility import LoadBounds, update_problem
 from tests.fakes import INFO
 
 SOUND = Load(running=5, waiting=2, kv_blocks_used=100, kv_blocks_total=INFO.kv_blocks_total, workers=2, steps=9)
@@ -31,7 +31,7 @@ SOUND = Load(running=5, waiting=2, kv_blocks_used=100, kv_blocks_total=INFO.kv_b
     ],
 )
 def test_the_impossible_is_named(fields: dict[str, Any], named: str) -> None:
-    assert named in load_problem(structs.replace(SOUND, **fields), INFO)
+    assert named in LoadBounds(INFO).problem(structs.replace(SOUND, **fields))
 
 
 @given(
@@ -43,12 +43,12 @@ def test_the_impossible_is_named(fields: dict[str, Any], named: str) -> None:
 )
 def test_what_an_engine_may_hold_is_no_nonsense(running: int, waiting: int, used: int, tokens: int, steps: int) -> None:
     load = Load(running, waiting, used, 1024, tokens, False, tokens, 64, used, tokens * 1000, steps)
-    assert load_problem(load, INFO) == ""
+    assert LoadBounds(INFO).problem(load) == ""
 
 
 def test_what_is_not_known_is_no_nonsense() -> None:
-    assert load_problem(Load(running=500, kv_blocks_used=7), structs.replace(INFO, max_batch_size=0)) == ""
-    assert load_problem(Load(), INFO) == ""
+    assert LoadBounds(structs.replace(INFO, max_batch_size=0)).problem(Load(running=500, kv_blocks_used=7)) == ""
+    assert LoadBounds(INFO).problem(Load()) == ""
 
 
 def test_an_update_of_more_blocks_than_could_be() -> None:
