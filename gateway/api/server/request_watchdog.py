@@ -26,41 +26,52 @@ class RequestWatchdog:
         """`keep_alive`: seconds that a stream may be without an event before it gets a comment; 0: no comments."""
         self._keep_alive = keep_alive
         self.active: set[HttpExchange] = set()
-        self._unwatched: list[HttpExchange] = []
+        #: Requests whose client is not watched yet, by the number of looks when they began. An ended request is held
+        #: by nothing here: its memory is used again at once, while it is still in the processor's caches.
+        self._unwatched: dict[HttpExchange, int] = {}
+        self._looks = 0
         self._some = asyncio.Event()
 
     def enter(self, exchange: HttpExchange) -> None:
         """Add a request that begins."""
-        self.active.add(exchange)
-        if not self._unwatched:
+        if not self.active:
             self._some.set()
-        self._unwatched.append(exchange)
+        self.active.add(exchange)
+        self._unwatched[exchange] = self._looks
 
     def leave(self, exchange: HttpExchange) -> None:
         """Remove a request that has ended. Idempotent."""
         self.active.discard(exchange)
+        self._unwatched.pop(exchange, None)
         # A look may have begun to watch it while its last part was written.
         exchange.unwatch()
 
     async def run(self) -> None:
         """Look until cancelled; wait while there is no request."""
         next_round = time.monotonic()
-        seen: list[HttpExchange] = []
         while True:
             await self._some.wait()
             await asyncio.sleep(until_tick(CHECK_SECONDS, time.monotonic()))
-            # Requests that came since the last look wait for the next one; those seen before are watched now.
-            waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
-            seen, self._unwatched = waiting + self._unwatched, []
+            self._look()
             now = time.monotonic()
             if now >= next_round:
                 next_round = now + ROUND_SECONDS
-                for exchange in list(self.active):
-                    try:
-                        exchange.enforce_limits(now)
-                        if self._keep_alive:
-                            exchange.keep_alive(now, self._keep_alive)
-                    except Exception:
-                        log.exception("request %s cannot be looked after", exchange.request_id)
-            if not self.active and not seen:
+                self._enforce_limits(now)
+            if not self.active:
                 self._some.clear()
+
+    def _look(self) -> None:
+        """Begin to watch the clients of requests that an earlier look has seen, once their bodies are read."""
+        looks, self._looks = self._looks, self._looks + 1
+        for exchange in [exchange for exchange, began in self._unwatched.items() if began < looks]:
+            if exchange.watch():
+                del self._unwatched[exchange]
+
+    def _enforce_limits(self, now: float) -> None:
+        for exchange in list(self.active):
+            try:
+                exchange.enforce_limits(now)
+                if self._keep_alive:
+                    exchange.keep_alive(now, self._keep_alive)
+            except Exception:
+                log.exception("request %s cannot be looked after", exchange.request_id)
