@@ -38,9 +38,6 @@ from gateway.server.end_streams import END_STREAMS
 from gateway.server.gateway import Gateway
 from protos.errors import MethodNotAllowed, RouteNotFound
 
-#: Requests leave almost no reference cycles: a collection at every 700 new objects, Python's default, finds nothing and
-#: costs some microseconds of each request.
-_GC_THRESHOLDS: Final = (10_000, 20, 50)
 #: The key of a handler that takes every method.
 ANY: Final = "*"
 
@@ -158,7 +155,6 @@ def build(config: Config) -> ASGIApp:
             asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
             gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
             yield
         finally:
             await gateway.aclose()
