@@ -42,6 +42,9 @@ class PendingRequest:
 class Queue(Protocol):
     """The admission queue as its admissions see it."""
 
+    #: The last admission, until it is sent or promised.
+    unsent: "Admission | None"
+
     def drop_promise(self, replica_id: str, need: Need) -> None:
         """A replica's view has begun to count a promised need, or never will."""
         ...
@@ -56,7 +59,8 @@ class Admission(PendingRequest):
 
     `decision` is None if no replica exists, which dispatch reports. `route` is the request as it was decided on.
     `charged` is the cost charged in the fair queue; None if the request did not have to wait in it. `promises` are the
-    needs counted at replicas whose views do not count them yet, by replica.
+    needs counted at replicas whose views do not count them yet, by replica. `prefill_at` is the replica that computes
+    its `prefill_tokens`; empty once they are computed.
     """
 
     decision: Decision | None = None
@@ -66,14 +70,17 @@ class Admission(PendingRequest):
     #: Whether a submit was sent to any replica.
     sent = False
     promises: dict[str, Need] | None = None
+    prefill_at = ""
+    prefill_tokens = 0
     _queue: Queue | None = None
 
     def grant(self, decision: Decision | None, cost: int, queue: Queue) -> None:
         """Admit it, once: from now on it must be released."""
-        self.decision = decision
         self.cost = cost
         self._queue = queue
         if decision is not None:
+            self.decision = decision
+            queue.unsent = self
             self._compute_at((decision.prefill or decision.replica).id)
 
     @property
@@ -86,11 +93,6 @@ class Admission(PendingRequest):
         """Expected KV cache use, in tokens."""
         return self.demand.whole.kv_tokens
 
-    @property
-    def is_unsent(self) -> bool:
-        """Whether no replica's view counts it and one will."""
-        return not self.sent and self._queue is not None and self.decision is not None
-
     def needs(self) -> dict[str, Need]:
         """Return what it needs at the replicas of its decision."""
         return {} if self.decision is None else {view.id: self.demand.at(view) for view in parts_of(self.decision)}
@@ -101,40 +103,53 @@ class Admission(PendingRequest):
         `computes`: the prompt is computed there, and not handed over.
         """
         self.sent = True
-        if self.promises:
-            need = self.promises.pop(replica_id, None)
-            if need is None:
-                self._drop_promises()
-            elif self._queue is not None:
-                self._queue.drop_promise(replica_id, need)
-        if computes and self._queue is not None:
-            counted = self.tenant.computing.get(self)
-            if counted is None or counted[0] != replica_id:
-                self.started()
-                self._compute_at(replica_id)
+        queue = self._queue
+        if queue is None:
+            return
+        if queue.unsent is self:
+            queue.unsent = None
+        elif self.promises:
+            self._keep_promise(replica_id)
+        if replica_id != self.prefill_at and computes:
+            self.started()
+            self._compute_at(replica_id)
 
     def started(self) -> None:
         """The prompt has been computed."""
-        computed = self.tenant.computing.pop(self, None)
-        if computed is not None:
-            self.tenant.prefill_tokens -= computed[1]
+        if self.prefill_at:
+            tenant = self.tenant
+            tenant.computing.discard(self)
+            tenant.prefill_tokens -= self.prefill_tokens
+            self.prefill_at = ""
 
     def release(self, output_tokens: int) -> None:
         """End the admission after `output_tokens` output tokens. Idempotent."""
         queue = self._queue
-        if queue is not None:
-            if self.promises:
-                self._drop_promises()
-            self._queue = None
+        if queue is None:
+            return
+        if queue.unsent is self:
+            queue.unsent = None
+        elif self.promises:
+            self._drop_promises()
+        if self.prefill_at:
             self.started()
-            queue.released(self, output_tokens)
+        self._queue = None
+        queue.released(self, output_tokens)
 
     def _compute_at(self, replica_id: str) -> None:
         """Count the prompt at the replica that computes it."""
         demand, tenant = self.demand, self.tenant
         tokens = demand.prompt_tokens_at(replica_id) if demand.cached else demand.whole.prompt_tokens
-        tenant.computing[self] = replica_id, tokens
+        self.prefill_at, self.prefill_tokens = replica_id, tokens
+        tenant.computing.add(self)
         tenant.prefill_tokens += tokens
+
+    def _keep_promise(self, replica_id: str) -> None:
+        """Release what was promised at a replica that counts the request now; all, if it is none of those decided."""
+        if self.promises and replica_id in self.promises and self._queue is not None:
+            self._queue.drop_promise(replica_id, self.promises.pop(replica_id))
+        else:
+            self._drop_promises()
 
     def _drop_promises(self) -> None:
         """Release capacity promised at replicas that the request will not use."""

@@ -80,8 +80,9 @@ class AdmissionQueue:
         #: By tier rank, in order of arrival: the newest of the lowest tier is shed first.
         self._by_rank: dict[int, dict[Waiter, None]] = {}
         self._promised: dict[str, Need] = {}
-        #: The last admission, while its need is not promised.
-        self._unsent: Admission | None = None
+        #: The last admission, until it is sent: nearly always before the next decision, so that its need is counted by
+        #: views and need not be promised.
+        self.unsent: Admission | None = None
         self._blocked: Waiter | None = None
         self._blocked_since = 0.0
         self._held: frozenset[str] = frozenset()
@@ -156,7 +157,7 @@ class AdmissionQueue:
     def consider(self, request: AdmissionRequest) -> Decision | None:
         """The decision for a request if it were admitted now; None if it would wait. Has no effect."""
         hypothetical, views, now = copy(self), self._views(request.route), self._clock()
-        hypothetical._promised, hypothetical._unsent = self._all_promised(), None
+        hypothetical._promised, hypothetical.unsent = self._all_promised(), None
         divider = hypothetical.divider = self.divider.hypothetical(request.tenant)
         pending = PendingRequest(
             request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
@@ -268,7 +269,7 @@ class AdmissionQueue:
         try:
             if now - pending.route.now > STALE_SECONDS:
                 self._refresh(pending, now)
-            if self._unsent is not None:
+            if self.unsent is not None:
                 self._promise()
             return self._decide(pending, views, now, held)
         except BetterWait:
@@ -348,21 +349,19 @@ class AdmissionQueue:
         self._granted += cost
         self.divider.request_admitted(admission.tenant, cost)
         admission.grant(decision, cost, self)
-        self._unsent = admission
         if decision is not None and decision.prefill is not None:
             self._promise()
 
     def _promise(self) -> None:
-        """Count the need of the last admission, unless views count it by now: nearly always it has been sent."""
-        last, self._unsent = self._unsent, None
-        if last is not None and last.is_unsent:
+        """Count the need of an admission that is not on its way yet."""
+        last, self.unsent = self.unsent, None
+        if last is not None:
             last.promises = last.needs()
             self._promised = _sum(self._promised, last.promises)
 
     def _all_promised(self) -> dict[str, Need]:
         """Return the promised needs by replica, with that of the last admission."""
-        last = self._unsent
-        return _sum(self._promised, last.needs() if last is not None and last.is_unsent else {})
+        return self._promised if self.unsent is None else _sum(self._promised, self.unsent.needs())
 
     def drop_promise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]

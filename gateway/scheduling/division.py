@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from typing import Protocol
 
 import msgspec
 
@@ -20,6 +21,13 @@ DIVISION_SECONDS = 0.5
 MANY_TENANTS = 64
 #: Admissions on one reading of the fleet's utilization at most; each load report begins a new reading.
 ADMISSIONS_PER_READING = 32
+
+
+class Prefill(Protocol):
+    """A prompt that is sent to a replica and has no first token yet."""
+
+    prefill_at: str
+    prefill_tokens: int
 
 
 class TenantUse:
@@ -52,21 +60,21 @@ class TenantUse:
         self.waiting = 0
         self.seen = 0.0
         self.heavy_until = 0.0
-        #: Prompts without a first token: replica and tokens of each, by what counts it, and all their tokens.
-        self.computing: dict[object, tuple[str, int]] = {}
+        #: Prompts without a first token, and all their tokens.
+        self.computing: set[Prefill] = set()
         self.prefill_tokens = 0
 
     @property
     def prefill(self) -> dict[str, int]:
         """Tokens of prompts without a first token, by replica."""
         found: dict[str, int] = {}
-        for replica_id, tokens in self.computing.values():
-            found[replica_id] = found.get(replica_id, 0) + tokens
+        for prompt in self.computing:
+            found[prompt.prefill_at] = found.get(prompt.prefill_at, 0) + prompt.prefill_tokens
         return found
 
     def prefill_outside(self, lanes: frozenset[str]) -> int:
         """Tokens of prompts without a first token on replicas outside these lanes."""
-        return sum(tokens for replica_id, tokens in self.computing.values() if replica_id not in lanes)
+        return sum(prompt.prefill_tokens for prompt in self.computing if prompt.prefill_at not in lanes)
 
 
 class Division(msgspec.Struct, frozen=True):
@@ -93,14 +101,17 @@ class Divider:
 
     def __init__(self, watermark: float) -> None:
         self.elsewhere: Sequence[ActiveTenant] = ()
-        #: Admitted requests, except background ones.
-        self.foreground = 0
         self._watermark = watermark
         self._tenants: dict[str, TenantUse] = {}
         self._division = _NO_DIVISION
         self._use: float | None = None
         self._reserve: Reserve | None = None
         self._admissions = 0
+
+    @property
+    def foreground(self) -> int:
+        """Number of admitted requests, except background ones."""
+        return sum(tenant.admitted for tenant in self._tenants.values() if not tenant.background)
 
     def hypothetical(self, name: str) -> "Divider":
         """A copy for questions about this tenant; changes to that tenant do not affect the original."""
@@ -145,8 +156,6 @@ class Divider:
         """Count an admitted request."""
         tenant.cost += cost
         tenant.admitted += 1
-        if not tenant.background:
-            self.foreground += 1
         if self._use is not None:
             self._admissions += 1
             if self._admissions >= ADMISSIONS_PER_READING:
@@ -157,8 +166,6 @@ class Divider:
         tenant.cost -= cost
         tenant.admitted -= 1
         tenant.seen = now
-        if not tenant.background:
-            self.foreground -= 1
         self._use = None
 
     def has_room(self, tenant: TenantUse, division: Division, views: Sequence[ReplicaView]) -> bool:
