@@ -1,10 +1,10 @@
 """Admission of one request: granted once, released once."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
-from gateway.scheduling.capacity import Demand, Need
+from gateway.scheduling.capacity import Demand, Need, parts_of
 from gateway.scheduling.division import TenantUse
 from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
 
@@ -29,64 +29,59 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     policy: RoutingPolicy | None = None
 
 
-class Admission:
-    """An admitted request with its routing decision; `release` is its one ending.
+class PendingRequest:
+    """A request for admission with its current route and demand."""
+
+    def __init__(self, request: AdmissionRequest, tenant: TenantUse) -> None:
+        self.request = request
+        self.tenant = tenant
+        self.route = route = request.route
+        self.demand = demand_of(request, route)
+
+
+class Queue(Protocol):
+    """The admission queue as its admissions see it."""
+
+    #: The last admission, until it is sent or promised.
+    unsent: "Admission | None"
+
+    def drop_promise(self, replica_id: str, need: Need) -> None:
+        """A replica's view has begun to count a promised need, or never will."""
+        ...
+
+    def released(self, admission: "Admission", output_tokens: int) -> None:
+        """An admission has ended."""
+        ...
+
+
+class Admission(PendingRequest):
+    """A request that is admitted, or asks to be, with its routing decision; `release` is its one ending.
 
     `decision` is None if no replica exists, which dispatch reports. `route` is the request as it was decided on.
-    `charged` is the cost charged in the fair queue; None if the request did not have to wait in it.
+    `charged` is the cost charged in the fair queue; None if the request did not have to wait in it. `promises` are the
+    needs counted at replicas whose views do not count them yet, by replica. `prefill_at` is the replica that computes
+    its `prefill_tokens`; empty once they are computed.
     """
 
-    __slots__ = (
-        "_drop_promise",
-        "_prefill_at",
-        "_prefill_tokens",
-        "_promises",
-        "_released",
-        "charged",
-        "cost",
-        "decision",
-        "demand",
-        "request",
-        "route",
-        "sent",
-        "tenant",
-        "waited_seconds",
-    )
+    decision: Decision | None = None
+    cost = 0
+    charged: int | None = None
+    waited_seconds = 0.0
+    #: Whether a submit was sent to any replica.
+    sent = False
+    promises: dict[str, Need] | None = None
+    prefill_at = ""
+    prefill_tokens = 0
+    _queue: Queue | None = None
 
-    def __init__(
-        self,
-        request: AdmissionRequest,
-        route: RouteRequest,
-        demand: Demand,
-        tenant: TenantUse,
-        decision: Decision | None,
-        cost: int,
-        promises: dict[str, Need],
-        drop_promise: Callable[[str, Need], None],
-        released: Callable[["Admission", int], None],
-    ) -> None:
-        """`promises` are by replica; `drop_promise` is called when a replica's view has begun to count the request, or
-        never will, and `released` at its end.
-        """
-        self.request = request
-        self.route = route
-        self.demand = demand
-        self.tenant = tenant
-        self.decision = decision
+    def grant(self, decision: Decision | None, cost: int, queue: Queue) -> None:
+        """Admit it, once: from now on it must be released."""
         self.cost = cost
-        self.charged: int | None = None
-        self.waited_seconds = 0.0
-        #: Whether a submit was sent to any replica.
-        self.sent = False
-        self._promises = promises
-        self._drop_promise = drop_promise
-        self._released: Callable[[Admission, int], None] | None = released
-        self._prefill_at: str | None = None
-        self._prefill_tokens = 0
-        tenant.cost += cost
-        tenant.admitted += 1
+        self._queue = queue
         if decision is not None:
-            self._begin_prefill(decision.entry.id)
+            self.decision = decision
+            queue.unsent = self
+            self._compute_at((decision.prefill or decision.replica).id)
 
     @property
     def replica_id(self) -> str | None:
@@ -98,42 +93,71 @@ class Admission:
         """Expected KV cache use, in tokens."""
         return self.demand.whole.kv_tokens
 
+    def needs(self) -> dict[str, Need]:
+        """Return what it needs at the replicas of its decision."""
+        return {} if self.decision is None else {view.id: self.demand.at(view) for view in parts_of(self.decision)}
+
     def opened(self, replica_id: str, *, computes: bool = True) -> None:
         """Count a submit on the wire, which the replica's view counts from now on. Called once per submit.
 
         `computes`: the prompt is computed there, and not handed over.
         """
         self.sent = True
-        need = self._promises.pop(replica_id, None)
-        if need is not None:
-            self._drop_promise(replica_id, need)
-        else:
-            self._drop_promises()
-        if self._released is not None and replica_id != self._prefill_at and computes:
+        queue = self._queue
+        if queue is None:
+            return
+        if queue.unsent is self:
+            queue.unsent = None
+        elif self.promises:
+            self._keep_promise(replica_id)
+        if replica_id != self.prefill_at and computes:
             self.started()
-            self._begin_prefill(replica_id)
+            self._compute_at(replica_id)
 
     def started(self) -> None:
         """The prompt has been computed."""
-        at, self._prefill_at = self._prefill_at, None
-        if at is not None:
-            self.tenant.end_prefill(at, self._prefill_tokens)
+        if self.prefill_at:
+            tenant = self.tenant
+            tenant.computing.discard(self)
+            tenant.prefill_tokens -= self.prefill_tokens
+            self.prefill_at = ""
 
     def release(self, output_tokens: int) -> None:
         """End the admission after `output_tokens` output tokens. Idempotent."""
-        released, self._released = self._released, None
-        if released is not None:
+        queue = self._queue
+        if queue is None:
+            return
+        if queue.unsent is self:
+            queue.unsent = None
+        elif self.promises:
             self._drop_promises()
+        if self.prefill_at:
             self.started()
-            self.tenant.cost -= self.cost
-            self.tenant.admitted -= 1
-            released(self, output_tokens)
+        self._queue = None
+        queue.released(self, output_tokens)
 
-    def _begin_prefill(self, replica_id: str) -> None:
-        self._prefill_at, self._prefill_tokens = replica_id, self.demand.prompt_tokens_at(replica_id)
-        self.tenant.begin_prefill(replica_id, self._prefill_tokens)
+    def _compute_at(self, replica_id: str) -> None:
+        """Count the prompt at the replica that computes it."""
+        demand, tenant = self.demand, self.tenant
+        tokens = demand.prompt_tokens_at(replica_id) if demand.cached else demand.whole.prompt_tokens
+        self.prefill_at, self.prefill_tokens = replica_id, tokens
+        tenant.computing.add(self)
+        tenant.prefill_tokens += tokens
+
+    def _keep_promise(self, replica_id: str) -> None:
+        """Release what was promised at a replica that counts the request now; all, if it is none of those decided."""
+        if self.promises and replica_id in self.promises and self._queue is not None:
+            self._queue.drop_promise(replica_id, self.promises.pop(replica_id))
+        else:
+            self._drop_promises()
 
     def _drop_promises(self) -> None:
         """Release capacity promised at replicas that the request will not use."""
-        while self._promises:
-            self._drop_promise(*self._promises.popitem())
+        while self.promises and self._queue is not None:
+            self._queue.drop_promise(*self.promises.popitem())
+
+
+def demand_of(request: AdmissionRequest, route: RouteRequest) -> Demand:
+    """The demand of a request, given the cached prompt tokens in `route`."""
+    n, tokens = request.n, route.prompt_tokens
+    return Demand(Need(n, tokens, tokens + request.expected_output, tokens + n * route.max_tokens), route.cached)

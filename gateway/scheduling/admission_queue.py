@@ -13,14 +13,14 @@ from math import exp
 import msgspec
 
 from gateway.config.admission import AdmissionSettings
-from gateway.scheduling.admission import Admission, AdmissionRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest, PendingRequest, demand_of
 from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.scheduling.capacity import (
     Demand,
     Need,
     feasible,
-    fits,
     has_long_backlog,
+    obstacle,
     parts_of,
     servable,
     sum_of,
@@ -31,7 +31,7 @@ from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.fair_queue import FairQueue, cost_of
 from gateway.scheduling.objections import objections
 from gateway.scheduling.shares import ActiveTenant
-from gateway.scheduling.waiter import PendingRequest, Waiter, demand_of
+from gateway.scheduling.waiter import Waiter
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 from routing.dispatch.dispatch import RequestHandle
@@ -80,6 +80,9 @@ class AdmissionQueue:
         #: By tier rank, in order of arrival: the newest of the lowest tier is shed first.
         self._by_rank: dict[int, dict[Waiter, None]] = {}
         self._promised: dict[str, Need] = {}
+        #: The last admission, until it is sent: nearly always before the next decision, so that its need is counted by
+        #: views and need not be promised.
+        self.unsent: Admission | None = None
         self._blocked: Waiter | None = None
         self._blocked_since = 0.0
         self._held: frozenset[str] = frozenset()
@@ -121,14 +124,15 @@ class AdmissionQueue:
             return None
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        pending = PendingRequest(request, tenant)
-        if not views:
-            return self._grant(pending, None)
-        decision = self._choose(pending, views, now)
-        if decision is None:
-            return None
-        self.admissions[request.rank, "at_once"] += 1
-        return self._grant(pending, decision)
+        admission = Admission(request, tenant)
+        decision: Decision | None = None
+        if views:
+            decision = self._choose(admission, views, now)
+            if decision is None:
+                return None
+            self.admissions[request.rank, "at_once"] += 1
+        self._grant(admission, decision)
+        return admission
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
         """Wait for admission. Raises Overloaded when too many wait or the time is up, and what fails `handle`."""
@@ -153,6 +157,7 @@ class AdmissionQueue:
     def consider(self, request: AdmissionRequest) -> Decision | None:
         """The decision for a request if it were admitted now; None if it would wait. Has no effect."""
         hypothetical, views, now = copy(self), self._views(request.route), self._clock()
+        hypothetical._promised, hypothetical.unsent = self._all_promised(), None
         divider = hypothetical.divider = self.divider.hypothetical(request.tenant)
         pending = PendingRequest(
             request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
@@ -165,7 +170,7 @@ class AdmissionQueue:
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         demand = demand_of(request, request.route)
-        return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
+        return objections(views, self._all_promised(), demand, tenant, divider, now, self._watermark, self._held)
 
     def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
         """The replicas that can serve the request now."""
@@ -186,7 +191,9 @@ class AdmissionQueue:
 
     def _admit(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
-        admission = self._grant(waiter, decision)
+        admission = Admission(waiter.request, waiter.tenant)
+        admission.route, admission.demand = waiter.route, waiter.demand
+        self._grant(admission, decision)
         admission.charged, admission.waited_seconds = admission.cost, now - waiter.since
         self.admissions[waiter.request.rank, "waited" if admission.waited_seconds else "at_once"] += 1
         waiter.future.set_result(admission)
@@ -260,6 +267,10 @@ class AdmissionQueue:
     ) -> Decision | None:
         """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
         try:
+            if now - pending.route.now > STALE_SECONDS:
+                self._refresh(pending, now)
+            if self.unsent is not None:
+                self._promise()
             return self._decide(pending, views, now, held)
         except BetterWait:
             return None
@@ -267,31 +278,31 @@ class AdmissionQueue:
     def _decide(
         self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str]
     ) -> Decision | None:
-        if now - pending.route.now > STALE_SECONDS:
-            self._refresh(pending, now)
-        promised, divider, demand, tenant = self._promised, self.divider, pending.demand, pending.tenant
+        route, promised = pending.route, self._promised
         # Shares are of the whole fleet, whatever part of it can serve this request.
-        plain = not pending.route.needs and not pending.route.adapter
-        whole = views if plain else servable(self._fleet.candidates())
+        whole: Sequence[ReplicaView] | None = None
+        if route.needs or route.adapter:
+            whole = servable(self._fleet.candidates())
+        division = self.divider.division(pending.tenant, pending.demand, views if whole is None else whole, now)
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
-        divider.note_demand(tenant, demand.least_prompt_tokens, now)
-        division = divider.division(tenant, whole, now)
-        lanes, avoid, shared = None, division.avoid, len(division.active) > 1
-        if shared:
-            if not divider.has_room(tenant, division, views if plain else whole):
+        lanes = None
+        preferred, avoid = views, division.avoid
+        if division.is_shared:
+            if not self.divider.has_room(pending.tenant, division, views if whole is None else whole):
                 return None
-            lanes = division.lanes.get(tenant.name)
+            lanes = division.lanes.get(pending.tenant.name)
+            if avoid:
+                preferred = servable([view for view in views if view.id not in avoid]) or views
         if lanes is None and not held:
             # Nearly always the policy's first choice has room, and the other replicas need not be checked.
-            preferred = servable([view for view in views if view.id not in avoid]) if avoid else views
             try:
-                first = self._pick(pending, preferred or views)
+                first = self._pick(pending, preferred)
             except BetterWait:
                 if self._usable(pending, views, division):
                     raise
                 first = None  # waiting makes no room for it
-            if first is not None and self._has_room(first, demand):
+            if first is not None and self._has_room(first, pending.demand):
                 return first
         usable_views = self._usable(pending, views, division)
         if not usable_views:
@@ -302,7 +313,7 @@ class AdmissionQueue:
             avoid = _NO_REPLICAS
         if held:
             usable_views = servable([view for view in usable_views if view.id not in held])
-        room = feasible(usable_views, demand, self._watermark, avoid)
+        room = feasible(usable_views, pending.demand, self._watermark, avoid)
         return self._pick(pending, room) if room else None
 
     def _refresh(self, pending: PendingRequest, now: float) -> None:
@@ -321,7 +332,7 @@ class AdmissionQueue:
     def _has_room(self, decision: Decision, demand: Demand) -> bool:
         """Whether the chosen replicas have room and no long backlog."""
         for view in parts_of(decision):
-            if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
+            if has_long_backlog(view) or obstacle(view, demand.at(view), self._watermark):
                 return False
         return True
 
@@ -332,35 +343,41 @@ class AdmissionQueue:
         outside = 0 if lanes is None else pending.tenant.prefill_outside(lanes)
         return usable(views, pending.demand, lanes, outside)
 
-    def _grant(self, pending: PendingRequest, decision: Decision | None) -> Admission:
-        request, demand = pending.request, pending.demand
-        cost = _cost(request)
+    def _grant(self, admission: Admission, decision: Decision | None) -> None:
+        request = admission.request
+        cost = cost_of(request.route.prompt_tokens, request.expected_output)
         self._granted += cost
-        self.divider.request_admitted(pending.tenant)
-        promises: dict[str, Need] = {}
-        if decision is not None:
-            for view in parts_of(decision):
-                need = promises[view.id] = demand.at(view)
-                before = self._promised.get(view.id)
-                self._promised[view.id] = need if before is None else sum_of(before, need)
-        return Admission(
-            request, pending.route, demand, pending.tenant, decision, cost, promises, self._drop_promise, self._released
-        )
+        self.divider.request_admitted(admission.tenant, cost)
+        admission.grant(decision, cost, self)
+        if decision is not None and decision.prefill is not None:
+            self._promise()
 
-    def _drop_promise(self, replica_id: str, need: Need) -> None:
+    def _promise(self) -> None:
+        """Count the need of an admission that is not on its way yet."""
+        last, self.unsent = self.unsent, None
+        if last is not None:
+            last.promises = last.needs()
+            self._promised = _sum(self._promised, last.promises)
+
+    def _all_promised(self) -> dict[str, Need]:
+        """Return the promised needs by replica, with that of the last admission."""
+        return self._promised if self.unsent is None else _sum(self._promised, self.unsent.needs())
+
+    def drop_promise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]
         if promised.sequences == need.sequences:
             del self._promised[replica_id]
         else:
             self._promised[replica_id] = sum_of(promised, need, -1)
 
-    def _released(self, admission: Admission, output_tokens: int) -> None:
-        self.divider.request_ended(admission.tenant, self._clock())
+    def released(self, admission: Admission, output_tokens: int) -> None:
+        self.divider.request_ended(admission.tenant, admission.cost, self._clock())
         if admission.charged is not None:
             request = admission.request
             true_cost = cost_of(request.route.prompt_tokens, output_tokens)
             self._queue.charge(request.tenant, request.weight, true_cost - admission.charged)
-        self.pump()
+        if self._queue.waiting:
+            self.pump()
 
     def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
         """Note that the first in line found no room; after HOLD_SECONDS, hold a replica for it, where room accumulates.
@@ -370,8 +387,8 @@ class AdmissionQueue:
         if waiter is not self._blocked:
             self._blocked, self._blocked_since, self._held = waiter, now, _NO_REPLICAS
         elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
-            division = self.divider.division(waiter.tenant, views, now)
-            if len(division.active) < 2 or self.divider.has_room(waiter.tenant, division, views):
+            division = self.divider.division(waiter.tenant, waiter.demand, views, now)
+            if not division.is_shared or self.divider.has_room(waiter.tenant, division, views):
                 decision = self._pick(waiter, self._usable(waiter, views, division) or views, may_wait=False)
                 self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NO_REPLICAS
 
@@ -441,6 +458,11 @@ class AdmissionQueue:
 
 def _no_replica() -> ReplicaUnavailable:
     return ReplicaUnavailable("No replica of this model can take the request now.")
+
+
+def _sum(promised: dict[str, Need], more: dict[str, Need]) -> dict[str, Need]:
+    both = {id_: sum_of(promised[id_], need) for id_, need in more.items() if id_ in promised}
+    return {**promised, **more, **both}
 
 
 def _cost(request: AdmissionRequest) -> int:

@@ -51,8 +51,8 @@ class Demand(msgspec.Struct, frozen=True):
     @property
     def least_prompt_tokens(self) -> int:
         """Prompt tokens to compute at the replica with the most cached."""
-        most = max(self.cached.values()) if self.cached else 0
-        return self.whole.prompt_tokens - most
+        tokens = self.whole.prompt_tokens
+        return tokens - max(self.cached.values()) if self.cached else tokens
 
     def prompt_tokens_at(self, replica_id: str) -> int:
         """Prompt tokens to compute at a replica that runs prefill."""
@@ -61,6 +61,8 @@ class Demand(msgspec.Struct, frozen=True):
     def at(self, view: ReplicaView) -> Need:
         """The need at a replica by its role: a prefill replica computes one token of each sequence."""
         whole = self.whole
+        if view.role is Role.BOTH and not self.cached:
+            return whole
         if view.role is Role.DECODE:
             return Need(whole.sequences, 0, whole.kv_tokens, whole.most_kv_tokens)
         if view.role is Role.PREFILL:
@@ -155,10 +157,10 @@ def _within(room: float, sent: int, more: int, workers: int) -> bool:
 
 def could_ever(view: ReplicaView, need: Need) -> bool:
     """Whether an idle replica could hold the request."""
-    kv_total = view.load.kv_blocks_total * view.kv_block_tokens
-    return (not kv_total or need.kv_at(view) <= kv_total) and (
-        not view.max_batch_size or need.sequences <= view.max_batch_size
-    )
+    slots, kv_total = view.max_batch_size, view.load.kv_blocks_total * view.kv_block_tokens
+    if slots and need.sequences > slots:
+        return False
+    return not kv_total or (need.most_kv_tokens if view.reserves_output else need.kv_tokens) <= kv_total
 
 
 def has_long_backlog(view: ReplicaView) -> bool:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from typing import Protocol
 
 import msgspec
 
-from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Reserve, use_of
+from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Demand, Reserve, use_of
 from gateway.scheduling.shares import ActiveTenant, heavy_parts, lanes, shares
 from gateway.tenancy.tenants.caller import is_background
 from protos.types import Role
@@ -22,16 +23,23 @@ MANY_TENANTS = 64
 ADMISSIONS_PER_READING = 32
 
 
+class Prefill(Protocol):
+    """A prompt that is sent to a replica and has no first token yet."""
+
+    prefill_at: str
+    prefill_tokens: int
+
+
 class TenantUse:
     """One tenant's requests in this worker, and when it was last seen."""
 
     __slots__ = (
         "admitted",
         "background",
+        "computing",
         "cost",
         "heavy_until",
         "name",
-        "prefill",
         "prefill_tokens",
         "rank",
         "reserved",
@@ -52,31 +60,28 @@ class TenantUse:
         self.waiting = 0
         self.seen = 0.0
         self.heavy_until = 0.0
-        #: Tokens of prompts without a first token, by replica and in total.
-        self.prefill: dict[str, int] = {}
+        #: Prompts without a first token, and all their tokens.
+        self.computing: set[Prefill] = set()
         self.prefill_tokens = 0
 
-    def begin_prefill(self, replica_id: str, tokens: int) -> None:
-        """Count a prompt that is sent to a replica."""
-        self.prefill[replica_id] = self.prefill.get(replica_id, 0) + tokens
-        self.prefill_tokens += tokens
-
-    def end_prefill(self, replica_id: str, tokens: int) -> None:
-        """Discount a prompt that has been computed, or will not be."""
-        left = self.prefill[replica_id] - tokens
-        self.prefill_tokens -= tokens
-        if left:
-            self.prefill[replica_id] = left
-        else:
-            del self.prefill[replica_id]
+    @property
+    def prefill(self) -> dict[str, int]:
+        """Tokens of prompts without a first token, by replica."""
+        found: dict[str, int] = {}
+        for prompt in self.computing:
+            found[prompt.prefill_at] = found.get(prompt.prefill_at, 0) + prompt.prefill_tokens
+        return found
 
     def prefill_outside(self, lanes: frozenset[str]) -> int:
         """Tokens of prompts without a first token on replicas outside these lanes."""
-        return sum(tokens for replica_id, tokens in self.prefill.items() if replica_id not in lanes)
+        return sum(prompt.prefill_tokens for prompt in self.computing if prompt.prefill_at not in lanes)
 
 
 class Division(msgspec.Struct, frozen=True):
-    """A division with its expiry. Only heavy tenants have lanes; `avoid` is the union of all lanes."""
+    """A division with its expiry; it `is_shared` by several tenants.
+
+    Only heavy tenants have lanes, and only beside others; `avoid` is the union of all lanes.
+    """
 
     until: float
     replicas: int
@@ -85,6 +90,7 @@ class Division(msgspec.Struct, frozen=True):
     lanes: dict[str, frozenset[str]]
     avoid: frozenset[str]
     most_withheld: float
+    is_shared: bool = False
 
 
 _NO_DIVISION = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
@@ -95,14 +101,17 @@ class Divider:
 
     def __init__(self, watermark: float) -> None:
         self.elsewhere: Sequence[ActiveTenant] = ()
-        #: Admitted requests, except background ones.
-        self.foreground = 0
         self._watermark = watermark
         self._tenants: dict[str, TenantUse] = {}
         self._division = _NO_DIVISION
         self._use: float | None = None
         self._reserve: Reserve | None = None
         self._admissions = 0
+
+    @property
+    def foreground(self) -> int:
+        """Number of admitted requests, except background ones."""
+        return sum(tenant.admitted for tenant in self._tenants.values() if not tenant.background)
 
     def hypothetical(self, name: str) -> "Divider":
         """A copy for questions about this tenant; changes to that tenant do not affect the original."""
@@ -120,15 +129,15 @@ class Divider:
         tenant.rank, tenant.weight, tenant.reserved, tenant.seen = rank, weight, reserved, now
         return tenant
 
-    def note_demand(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
-        """Mark the tenant as heavy for a while if it wants more prompts computed than its allowance."""
-        if tenant.prefill_tokens + prompt_tokens > ALLOWANCE_TOKENS:
+    def division(self, tenant: TenantUse, demand: Demand, views: Sequence[ReplicaView], now: float) -> Division:
+        """The current division, with this tenant among the active ones, for one more demand of it.
+
+        A tenant that wants more prompts computed than its allowance is heavy for a while.
+        """
+        if tenant.prefill_tokens + demand.least_prompt_tokens > ALLOWANCE_TOKENS:
             if tenant.heavy_until <= now:
                 self._division = _NO_DIVISION
             tenant.heavy_until = now + ACTIVE_SECONDS
-
-    def division(self, tenant: TenantUse, views: Sequence[ReplicaView], now: float) -> Division:
-        """The current division, with this tenant among the active ones."""
         division = self._division
         if (
             now >= division.until
@@ -143,19 +152,21 @@ class Divider:
         """Note a load report: the fleet's utilization must be read again."""
         self._use = None
 
-    def request_admitted(self, tenant: TenantUse) -> None:
+    def request_admitted(self, tenant: TenantUse, cost: int) -> None:
         """Count an admitted request."""
-        self._admissions += 1
-        if not tenant.background:
-            self.foreground += 1
-        if self._admissions >= ADMISSIONS_PER_READING:
-            self._use = None
+        tenant.cost += cost
+        tenant.admitted += 1
+        if self._use is not None:
+            self._admissions += 1
+            if self._admissions >= ADMISSIONS_PER_READING:
+                self._use = None
 
-    def request_ended(self, tenant: TenantUse, now: float) -> None:
-        """Discount an admitted request that has ended."""
+    def request_ended(self, tenant: TenantUse, cost: int, now: float) -> None:
+        """Discount an admitted request that has ended: there is more room now."""
+        tenant.cost -= cost
+        tenant.admitted -= 1
         tenant.seen = now
-        if not tenant.background:
-            self.foreground -= 1
+        self._use = None
 
     def has_room(self, tenant: TenantUse, division: Division, views: Sequence[ReplicaView]) -> bool:
         """Whether the tenant may fill more of the fleet, given what others have reserved.
@@ -208,6 +219,7 @@ class Divider:
             lanes=found,
             avoid=frozenset().union(*found.values()),
             most_withheld=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
+            is_shared=len(active) > 1,
         )
 
 

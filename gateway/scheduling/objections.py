@@ -39,10 +39,9 @@ def objections(
     A long backlog and other tenants' lanes are reasons only while there is a better replica. `promised` is capacity
     promised to admitted requests, `held` are replicas held for another request; `divider` counts this request.
     """
-    divider.note_demand(tenant, demand.least_prompt_tokens, now)
     views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
-    division = divider.division(tenant, views, now)
-    reserved = len(division.active) > 1 and not divider.has_room(tenant, division, views)
+    division = divider.division(tenant, demand, views, now)
+    reserved = division.is_shared and not divider.has_room(tenant, division, views)
     lanes = division.lanes.get(tenant.name)
     outside = 0 if lanes is None else tenant.prefill_outside(lanes)
     avoid = division.avoid if lanes is None else frozenset()

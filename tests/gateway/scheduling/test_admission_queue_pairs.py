@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.scheduling.admission import Admission, AdmissionRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest, demand_of
 from gateway.scheduling.admission_queue import STALE_SECONDS
 from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Demand, Need, feasible, parts_of, servable, usable, use_of
 from gateway.scheduling.shares import ActiveTenant
-from gateway.scheduling.waiter import demand_of
 from protos.types import Load, Role, Shape
 from routing.contracts.policy import NoCandidate, ReplicaView, RouteRequest
 from tests.gateway.scheduling.bench import LIMIT, Bench, settle

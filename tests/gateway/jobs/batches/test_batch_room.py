@@ -122,10 +122,10 @@ def test_batches_own_waiting_is_no_reason_to_stop() -> None:
 @pytest.mark.usefixtures("eager")
 def test_room_for_as_many_as_there_lately_were() -> None:
     world = World()
-    world.admission_queue.divider.foreground = 20
+    world.admission_queue.divider.seen("acme", 0, 1.0, 0.0, 0.0).admitted = 20
     world.load(20)
     assert world.free() == 73
-    world.admission_queue.divider.foreground = 2
+    world.admission_queue.divider.seen("acme", 0, 1.0, 0.0, 0.0).admitted = 2
     world.load(2)
     assert world.free(after=0.01) == 75
     assert world.free(after=60.0) == 91
