@@ -68,7 +68,7 @@ class CounterClient:
         self._ask(b"lap\n")
 
     def end(self) -> list[FunctionLaps]:
-        """Stop counting; return the laps that were ended."""
+        """Stop at the end of a lap; return all laps."""
         return msgspec.json.decode(self._ask(b"end\n"), type=list[FunctionLaps])
 
     def close(self) -> None:

@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
+from loadtest.load.processes import BenchError
+
 #: The models by their names, and the replica's option for each: streams have a token a step, others have all at once.
-MODELS: Final = {"instant": ["--instant"], "paced": ["--pace-ms", "10"]}
+MODELS: Final = {"instant": ["--instant"], "paced": ["--pace-ms", "20"]}
+#: Streams at a time: a step of the engine has a token of each.
+STREAMS: Final = 8
+#: Tokens of the answers.
+LENGTHS: Final = (20, 40)
 
 _BASE: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
@@ -38,7 +46,7 @@ observability:
 """
 _TELEMETRY: Final = """\
 observability:
-  traces: {{enabled: true, sample: 0.01, endpoint: "http://127.0.0.1:{collector}"}}
+  traces: {{enabled: true, sample: 0.0, endpoint: "http://127.0.0.1:{collector}"}}
 """
 
 
@@ -51,6 +59,11 @@ class Setup:
     tenant: str = "default"
     filters: bool = False
     telemetry: bool = False
+
+    @property
+    def settle_seconds(self) -> float:
+        """Seconds after which all is done that was put off when a request ended."""
+        return 1.5 if self.telemetry else 0.3
 
     def config(self, port: int, replicas: Mapping[str, int], collector: int) -> str:
         """Return the gateway's configuration file. `replicas` are ports, by model."""
@@ -80,3 +93,31 @@ SCENARIOS: Final = (
     Scenario("everything", _EVERYTHING),
     Scenario("everything stream", _EVERYTHING, stream=True),
 )
+
+
+def body(scenario: Scenario, length: int) -> bytes:
+    """Return a request for an answer of so many tokens, always the same ones."""
+    chat: dict[str, object] = {
+        "model": "paced" if scenario.stream else "instant",
+        "messages": [
+            {"role": "system", "content": "You are a helpful assistant."},
+            {"role": "user", "content": "What can be seen from a lighthouse?"},
+        ],
+        "max_tokens": length,
+        "seed": 1,
+    }
+    if scenario.stream:
+        chat |= {"stream": True, "stream_options": {"include_usage": True}}
+    return msgspec.json.encode(chat)
+
+
+def named(names: str | None) -> list[Scenario]:
+    """Return the scenarios with these names, separated by commas; None: all. Raises BenchError."""
+    if names is None:
+        return list(SCENARIOS)
+    known = {scenario.name: scenario for scenario in SCENARIOS}
+    wanted = names.split(",")
+    for name in wanted:
+        if name not in known:
+            raise BenchError(f"there is no scenario {name!r}; there are {', '.join(known)}")
+    return [scenario for scenario in SCENARIOS if scenario.name in wanted]
