@@ -1,6 +1,6 @@
 """Counts the bytecodes that all threads of this process execute, by function and by what the event loop called.
 
-Only what is executed by the interpreter is counted: compiled libraries (uvloop, grpc's core, msgspec) have no bytecodes.
+Only what is executed by the interpreter is counted: compiled libraries (uvloop, grpc's core, msgspec) have none.
 """
 
 import sys
@@ -54,7 +54,9 @@ class BytecodeCounter(Protocol):
 
 def bytecode_counter() -> BytecodeCounter:
     """Return the counter for this interpreter; it costs next to nothing outside of `begin` and `end`."""
-    return MonitoringCounter() if sys.version_info >= (3, 12) else TracingCounter()
+    if sys.version_info >= (3, 12):
+        return MonitoringCounter()
+    return TracingCounter()
 
 
 class TracingCounter:

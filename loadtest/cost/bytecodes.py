@@ -29,6 +29,15 @@ class FunctionPrice(msgspec.Struct, frozen=True):
     bytecodes: float
 
     @property
+    def key(self) -> str:
+        """The function's name in reports and in comparisons."""
+        return f"{self.module}:{self.function}:{self.line}"
+
+    def at(self, bytecodes: float) -> "FunctionPrice":
+        """Return the same function with another price."""
+        return msgspec.structs.replace(self, bytecodes=bytecodes)
+
+    @property
     def package(self) -> str:
         """One of the project's packages, or the libraries."""
         top = self.module.partition(".")[0]
@@ -93,18 +102,6 @@ def prices(
 def _sorted(found: _Found) -> list[FunctionPrice]:
     made = [FunctionPrice(*function, bytecodes) for function, bytecodes in found.items() if bytecodes]
     return sorted(made, key=lambda price: -price.bytecodes)
-
-
-def per_token(short: Sequence[FunctionPrice], long: Sequence[FunctionPrice], tokens: int) -> list[FunctionPrice]:
-    """Return what one token costs, out of two answers of which the second has that many tokens more."""
-    before = {(price.module, price.function, price.line): price.bytecodes for price in short}
-    more = [
-        msgspec.structs.replace(
-            price, bytecodes=(price.bytecodes - before.get((price.module, price.function, price.line), 0.0)) / tokens
-        )
-        for price in long
-    ]
-    return sorted((price for price in more if price.bytecodes), key=lambda price: -price.bytecodes)
 
 
 def by_package(found: Iterable[FunctionPrice]) -> dict[str, float]:

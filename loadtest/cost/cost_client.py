@@ -14,8 +14,10 @@ _READ_BYTES = 1 << 16
 class CostClient:
     """Keep-alive connections to a gateway, whose bytes are counted."""
 
-    def __init__(self, port: int, key: str, connections: int) -> None:
-        """Connect. Raises BenchError."""
+    def __init__(self, port: int, key: str, connections: int, *, traced_every: int | None = None) -> None:
+        """Connect. One request in `traced_every` says that it is traced. Raises BenchError."""
+        self._traced_every = traced_every
+        self._asked = 0
         self._head = f"host: 127.0.0.1:{port}\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n"
         self._sockets = []
         self.sent = self.received = 0
@@ -33,8 +35,7 @@ class CostClient:
         answers = {connection: ResponseReader() for connection in self._sockets[: len(bodies)]}
         try:
             for connection, body in zip(answers, bodies, strict=True):
-                head = f"POST /v1/chat/completions HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
-                request = head.encode() + body
+                request = self._request(body)
                 connection.sendall(request)
                 self.sent += len(request)
             with selectors.DefaultSelector() as selector:
@@ -51,6 +52,13 @@ class CostClient:
         except (OSError, MalformedResponse) as error:
             raise BenchError(f"a request got no whole answer: {error}") from None
         return list(answers.values())
+
+    def _request(self, body: bytes) -> bytes:
+        self._asked += 1
+        head = f"POST /v1/chat/completions HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n"
+        if self._traced_every and self._asked % self._traced_every == 0:
+            head += f"traceparent: 00-{self._asked:032x}-{self._asked:016x}-01\r\n"
+        return head.encode() + b"\r\n" + body
 
     def close(self) -> None:
         """Disconnect."""

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from loadtest.load.processes import BenchError
+from replicas.engines.answer_lengths import corpus_sentences
 
-#: The models by their names, and the replica's option for each: streams have a token a step, others have all at once.
-MODELS: Final = {"instant": ["--instant"], "paced": ["--pace-ms", "20"]}
+#: The models by their names, and the words of their answers. Whole answers come as fast as can be; streams have a token
+#: a step, and two lengths, whose difference is the price of tokens.
+WHOLE: Final = "whole"
+SHORT: Final = "short"
+LONG: Final = "long"
+WORDS: Final[Mapping[str, int]] = {WHOLE: 12, SHORT: 16, LONG: 36}
 #: Streams at a time: a step of the engine has a token of each.
 STREAMS: Final = 8
-#: Tokens of the answers.
-LENGTHS: Final = (20, 40)
+#: One request in so many is traced, by its own header: drawn lots would not give the same count each time.
+TRACED_EVERY: Final = 100
 
 _BASE: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
@@ -33,6 +38,14 @@ _MODEL: Final = """\
     pools:
       - {{name: bench, shape: {{tp: 2}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
 """
+_RELAYED: Final = """\
+  - name: {name}
+    context: 32768
+    price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
+    pools:
+      - {{name: bench, engine: openai, replicas: ["http://127.0.0.1:{replica}/v1"]}}
+"""
+_TOOLS: Final = "    output: {{tools: hermes}}\n"
 _FILTERS: Final = """\
 safety:
   input: [pii, injection]
@@ -44,10 +57,19 @@ observability:
   journal: {enabled: false}
   logs: {requests: none}
 """
+#: None is drawn, see `TRACED_EVERY`.
 _TELEMETRY: Final = """\
 observability:
-  traces: {{enabled: true, sample: 0.0, endpoint: "http://127.0.0.1:{collector}"}}
+  traces: {{enabled: true, sample: 0, endpoint: "http://127.0.0.1:{collector}"}}
 """
+_TOOL: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "note",
+        "description": "Writes a text down.",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +79,10 @@ class Setup:
     name: str
     policy: str = "least_load"
     tenant: str = "default"
+    tools: bool = False
     filters: bool = False
     telemetry: bool = False
+    relayed: bool = False
 
     @property
     def settle_seconds(self) -> float:
@@ -67,48 +91,72 @@ class Setup:
 
     def config(self, port: int, replicas: Mapping[str, int], collector: int) -> str:
         """Return the gateway's configuration file. `replicas` are ports, by model."""
-        models = "".join(
-            _MODEL.format(name=name, policy=self.policy, replica=replica) for name, replica in replicas.items()
-        )
-        text = _BASE.format(port=port, models=models)
+        model = _RELAYED if self.relayed else _MODEL + (_TOOLS if self.tools else "")
+        models = (model.format(name=name, policy=self.policy, replica=at) for name, at in replicas.items())
+        text = _BASE.format(port=port, models="".join(models))
         if self.filters:
             text += _FILTERS
         return text + (_TELEMETRY.format(collector=collector) if self.telemetry else _QUIET)
 
+    def answer(self, model: str) -> str:
+        """Return what a model of this gateway says."""
+        said = " ".join(" ".join(corpus_sentences()).split()[: WORDS[model]])
+        if not self.tools:
+            return said
+        arguments = msgspec.json.encode({"text": said}).decode()
+        return f'<tool_call>\n{{"name": "note", "arguments": {arguments}}}\n</tool_call>'
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Requests of one kind to one gateway. A stream is measured with two lengths, whose difference is its tokens."""
+    """Requests of one kind to one gateway, one after the other; streams `STREAMS` at a time."""
 
     name: str
     setup: Setup
     stream: bool = False
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that are asked in turn."""
+        return (SHORT, LONG) if self.stream else (WHOLE,)
 
-_PLAIN: Final = Setup("plain")
-_EVERYTHING: Final = Setup("everything", policy="auto", tenant="limited", filters=True, telemetry=True)
-SCENARIOS: Final = (
-    Scenario("plain", _PLAIN),
-    Scenario("plain stream", _PLAIN, stream=True),
-    Scenario("everything", _EVERYTHING),
-    Scenario("everything stream", _EVERYTHING, stream=True),
+    @property
+    def clients(self) -> int:
+        """How many requests there are at a time."""
+        return STREAMS if self.stream else 1
+
+    def body(self, model: str) -> bytes:
+        """Return a chat, always the same one."""
+        chat: dict[str, object] = {
+            "model": model,
+            "messages": [
+                {"role": "system", "content": "You are a helpful assistant."},
+                {"role": "user", "content": "What can be seen from a lighthouse?"},
+            ],
+            "max_tokens": 256,
+            "seed": 1,
+        }
+        if self.setup.tools:
+            chat["tools"] = [_TOOL]
+        if self.stream:
+            chat |= {"stream": True, "stream_options": {"include_usage": True}}
+        return msgspec.json.encode(chat)
+
+
+_SETUPS: Final = (
+    Setup("plain"),
+    Setup("tools", tools=True),
+    Setup("limits", tenant="limited"),
+    Setup("filters", filters=True),
+    Setup("telemetry", telemetry=True),
+    Setup("everything", policy="auto", tenant="limited", filters=True, telemetry=True),
+    Setup("relayed", relayed=True),
 )
-
-
-def body(scenario: Scenario, length: int) -> bytes:
-    """Return a request for an answer of so many tokens, always the same ones."""
-    chat: dict[str, object] = {
-        "model": "paced" if scenario.stream else "instant",
-        "messages": [
-            {"role": "system", "content": "You are a helpful assistant."},
-            {"role": "user", "content": "What can be seen from a lighthouse?"},
-        ],
-        "max_tokens": length,
-        "seed": 1,
-    }
-    if scenario.stream:
-        chat |= {"stream": True, "stream_options": {"include_usage": True}}
-    return msgspec.json.encode(chat)
+SCENARIOS: Final = tuple(
+    Scenario(f"{setup.name} stream" if stream else setup.name, setup, stream)
+    for setup in _SETUPS
+    for stream in (False, True)
+)
 
 
 def named(names: str | None) -> list[Scenario]:
