@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from loadtest.cli import bench_batches, bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
+from loadtest.cli import bench_batches, bench_cost, bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
 
 _MODES = ("unary", "paced", "stream")
 _T = TypeVar("_T")
@@ -94,6 +94,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fairness.set_defaults(run=_guarded(_fairness))
 
     bench_batches.register(benchmarks, _guarded, _positive)
+    bench_cost.register(benchmarks, _guarded, _positive)
     bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
     bench_reproduce.register(benchmarks)

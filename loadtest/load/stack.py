@@ -224,7 +224,7 @@ def gateway_stack(
     to one of them. Raises BenchError.
     """
     with _bench(cores, filters=filters, observed=observed) as bench:
-        ports = _free_ports(sum(pool.replicas for pool in pools))
+        ports = free_ports(sum(pool.replicas for pool in pools))
         processes, lines = {}, []
         model = "    tokenizer: mistral-tekken\n"
         if parsed:
@@ -256,7 +256,7 @@ def upstream_stack(
 ) -> Iterator[Stack]:
     """Start a stack in front of loadtest/load/mock_upstream.py."""
     with _bench(cores, filters=filters, observed=observed) as bench:
-        (port,) = _free_ports(1)
+        (port,) = free_ports(1)
         command = [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(output_tokens), str(pace_ms)]
         processes = {"the upstream": bench.start(command)}
         pool = f'      - {{name: bench, engine: openai, replicas: ["http://127.0.0.1:{port}/v1"]}}'
@@ -283,7 +283,7 @@ class _Bench:
         self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, lines: str
     ) -> Stack:
         """Start the gateway in front of these processes, with these pools and configuration lines of its model."""
-        (port,) = _free_ports(1)
+        (port,) = free_ports(1)
         config = self.folder / "penstock.yaml"
         if self.filters:
             lines += _NO_PACING
@@ -293,7 +293,7 @@ class _Bench:
             terms = blocklist([_SYSTEM, LONG_PROMPT, *corpus_sentences()])
             (self.folder / _BLOCKLIST).write_text("\n".join(terms))
         if self.observed:
-            (collector,) = _free_ports(1)
+            (collector,) = free_ports(1)
             command = [sys.executable, "-m", "loadtest.load.collector", str(collector)]
             processes = {**processes, "the collector": self.start(command)}
             text += _OBSERVED.format(port=collector)
@@ -302,15 +302,15 @@ class _Bench:
         config.write_text(text)
         command = [*_CLI, "serve", "--config", str(config)]
         gateway = self.ending.enter_context(running(command, self.gateway_core, log=self.log))
-        _wait_until_ready(port, {**processes, "the gateway": gateway}, self.log)
+        wait_until_ready(port, {**processes, "the gateway": gateway}, self.log)
         variants = {key: tenant for key, tenant in _TENANTS.items() if self.filters or key != "filtered"}
-        keys = {tenant: _create_key(config, tenant) for tenant in dict.fromkeys(variants.values())}
+        keys = {tenant: create_key(config, tenant) for tenant in dict.fromkeys(variants.values())}
         return Stack(
             port=port,
             keys={variant: keys[tenant] for variant, tenant in variants.items()},
             config=config,
             gateway_pid=gateway.pid,
-            worker_pid=_worker(gateway.pid),
+            worker_pid=worker_of(gateway.pid),
             replica_pids=tuple(process.pid for process in processes.values()),
             gateway_core=self.gateway_core,
             load_core=self.load_core,
@@ -327,7 +327,8 @@ def _bench(cores: tuple[int, int] | None, *, filters: bool, observed: bool) -> I
         yield _Bench(ending, folder, log, gateway_core, load_core, filters, observed)
 
 
-def _create_key(config: Path, tenant: str) -> str:
+def create_key(config: Path, tenant: str) -> str:
+    """Make an API key of a tenant. Raises BenchError."""
     key: str = _json_of("keys", "create", "--config", str(config), "--name", tenant, "--tenant", tenant)["key"]
     return key
 
@@ -367,7 +368,8 @@ def _vocabulary() -> list[str]:
     return " ".join(corpus_sentences()).split()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens on."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -375,7 +377,8 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _wait_until_ready(port: int, processes: "dict[str, subprocess.Popen[bytes]]", log: IO[bytes]) -> None:
+def wait_until_ready(port: int, processes: "dict[str, subprocess.Popen[bytes]]", log: IO[bytes]) -> None:
+    """Wait for the gateway behind which these processes are. Raises BenchError, also as soon as one of them ends."""
     deadline = time.monotonic() + _READY_SECONDS
     while True:
         for name, process in processes.items():
@@ -396,7 +399,7 @@ def _last_line(log: IO[bytes]) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
-def _worker(gateway_pid: int) -> int:
+def worker_of(gateway_pid: int) -> int:
     """Return the id of the worker among the gateway's children, which include the store and multiprocessing's own."""
     workers = [pid for pid in process_tree(gateway_pid) if "--multiprocessing-fork" in command_line(pid)]
     if len(workers) != 1:

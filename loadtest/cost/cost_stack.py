@@ -1,0 +1,82 @@
+"""Starts what scenarios need: a store, one worker and what answers its requests."""
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from loadtest.cost.scenarios import WHOLE, WORDS, Setup
+from loadtest.load.processes import choose_cores, running
+from loadtest.load.stack import create_key, free_ports, wait_until_ready, worker_of
+from protos.script import Line
+
+_CLI = [sys.executable, "-m", "gateway.cli.main"]
+#: Milliseconds of an engine's step: so long that a worker is done with it before the next one, however it is counted.
+PACE_MS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostStack:
+    """A running gateway. `replicas` are the ports behind it."""
+
+    port: int
+    key: str
+    worker_pid: int
+    replicas: tuple[int, ...]
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        """The store's socket."""
+        return self.folder / "state" / "store.sock"
+
+
+@contextlib.contextmanager
+def cost_stack(
+    setup: Setup, *, command: Callable[[Path], list[str]] = lambda _: _CLI, pace_ms: float = PACE_MS
+) -> Iterator[CostStack]:
+    """Start a setup's gateway; all of its processes end with the block. Raises BenchError.
+
+    `command` returns what stands for `penstock`, given the folder of the run.
+    """
+    gateway_core, load_core = choose_cores()
+    with contextlib.ExitStack() as ending:
+        folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="penstock-cost-")))
+        log = ending.enter_context((folder / "log").open("a+b"))
+        port, collector_port, *ports = free_ports(2 + len(WORDS))
+        replicas = dict(zip(WORDS, ports, strict=True))
+        config = folder / "penstock.yaml"
+        config.write_text(setup.config(port, replicas, collector_port))
+        processes = {}
+        for model, at in replicas.items():
+            started = _engine(setup, model, at, 0.0 if model == WHOLE else pace_ms, folder)
+            processes[f"the replica {model}"] = ending.enter_context(running(started, load_core, log=log))
+        if setup.telemetry:
+            started = [sys.executable, "-m", "loadtest.load.collector", str(collector_port)]
+            processes["the collector"] = ending.enter_context(running(started, load_core, log=log))
+        served = [*command(folder), "serve", "--config", str(config)]
+        gateway = ending.enter_context(running(served, gateway_core, log=log))
+        wait_until_ready(port, {**processes, "the gateway": gateway}, log)
+        yield CostStack(
+            port=port,
+            key=create_key(config, setup.tenant),
+            worker_pid=worker_of(gateway.pid),
+            replicas=tuple(ports),
+            folder=folder,
+        )
+
+
+def _engine(setup: Setup, model: str, port: int, pace_ms: float, folder: Path) -> list[str]:
+    """Return the command of what answers for a model; without a pace, as fast as it can."""
+    if setup.relayed:
+        return [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(WORDS[model]), f"{pace_ms:g}"]
+    answers = folder / f"{model}.jsonl"
+    answers.write_bytes(msgspec.json.encode(Line("", setup.answer(model))) + b"\n")
+    pace = ["--pace-ms", f"{pace_ms:g}"] if pace_ms else ["--instant"]
+    command = [*_CLI, "replica", "--engine", "simulated", "--model", model, "--listen", f"127.0.0.1:{port}"]
+    command += ["--tp", "2", "--max-sequence-tokens", "32768", "--drain-seconds", "1", "--answers", str(answers)]
+    return command + pace
