@@ -15,22 +15,29 @@ async def stream_answer(
     encoder: StreamEncoder,
     adapter: ApiAdapter | None = None,
     guarded: GuardedStream | None = None,
+    *,
+    paced: bool = True,
 ) -> None:
-    """Send the stream; with `guarded`, what guards let pass. Raises errors that can still be a status."""
+    """Send the stream; with `guarded`, what guards let pass; `paced`: record the times between events.
+
+    Raises errors that can still be a status.
+    """
     # The first events are encoded before the status goes out, so that an engine's refusal can still be one.
     body = encoder.opening()
     body += encoder.encode(generation.first) if guarded is None else await guarded.take(generation.first)
-    pace = StreamPace(exchange.record)
+    pace = StreamPace(exchange.record) if paced else None
     await exchange.start_stream()
     try:
         while generation.open_sequences:
             if body:
-                pace.event_shown()
+                if pace is not None:
+                    pace.event_shown()
                 await exchange.write(body)
-            else:
+            elif pace is not None:
                 pace.event_held()
             events = await generation.stream.receive()
-            pace.event_received()
+            if pace is not None:
+                pace.event_received()
             body = encoder.encode(events) if guarded is None else await guarded.take(events)
         body += encoder.closing()
         generation.close()
@@ -42,4 +49,5 @@ async def stream_answer(
         exchange.note_failure(error)
         await exchange.end(encoder.broken(error))
     finally:
-        pace.end()
+        if pace is not None:
+            pace.end()

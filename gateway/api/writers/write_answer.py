@@ -49,7 +49,8 @@ def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter
         encoder = _encoder(pipeline, generation, renderer)
         checks = request.filter
         guarded = GuardedStream(generation, encoder, checks) if checks is not None and checks.guards else None
-        return stream_answer(exchange, generation, encoder, adapter, guarded)
+        paced = pipeline.services.describes or exchange.internal
+        return stream_answer(exchange, generation, encoder, adapter, guarded, paced=paced)
     return _write_whole(exchange, api, generation, renderer, adapter)
 
 

@@ -109,7 +109,7 @@ class Bench:
             SimpleNamespace(
                 incoming=SimpleNamespace(exchange=self.exchange),
                 reading=SimpleNamespace(api=CHAT, include_usage=False),
-                services=SimpleNamespace(digests=digests),
+                services=SimpleNamespace(digests=digests, describes=True),
                 include_usage=adapted,
             ),
         )
