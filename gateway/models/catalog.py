@@ -27,7 +27,7 @@ class ModelCatalog:
 
     def require(self, caller: Caller, name: str) -> ServedModel:
         """Find the model of a name that a caller may use. Raises ModelNotFound or PermissionDenied."""
-        model = self.models.get(name) or self.find(name)
+        model = self.find(name)
         if model is None:
             shown = name if len(name) <= _LONGEST_ECHO else name[:_LONGEST_ECHO] + "..."
             raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
