@@ -68,7 +68,7 @@ class Mailbox:
         if self.receiver is not None:
             self.receiver.finished(index, finish)
         elif self._inbox is not None:
-            self._inbox.put((index, (), None, finish))
+            self._inbox.end(index, finish)
 
     def fail(self, error: PenstockError) -> None:
         """Cancel the request at its replica: a receiver may go on elsewhere, a reader gets the error."""
