@@ -42,6 +42,9 @@ _REASONS_BACK = {wire: reason for reason, wire in _REASONS.items()}
 _LOAD = attrgetter(*Load.__struct_fields__)
 _WORK = attrgetter(*Work.__struct_fields__)
 _TIMING = attrgetter(*Timing.__struct_fields__)
+_START = attrgetter("stream_id", "cached_tokens")
+_STREAM_ID = attrgetter("stream_id")
+_COUNTS = attrgetter("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,29 +231,30 @@ def decode_down(data: bytes) -> Welcome | Step:
 
 def _step(message: pb.Step) -> Step:
     # Most steps carry only tokens and load: the rarer fields are read only when they are set.
-    stream_ids, counts, tokens = list(message.stream_ids), list(message.counts), list(message.tokens)
+    has = message.HasField
+    stream_ids, counts, tokens = [*message.stream_ids], [*message.counts], [*message.tokens]
     if counts:
         if len(counts) != len(stream_ids) or sum(counts) != len(tokens):
             raise ProtocolError("a step whose counts do not fit its streams and tokens")
     elif len(stream_ids) != len(tokens):
         raise ProtocolError("a step without counts must have one token a stream")
     step = Step(message.seq, message.time_us, stream_ids, counts, tokens)
-    if message.logprobs:
-        step.logprobs = _logprobs_of(message, counts or [1] * len(stream_ids))
-    if message.finishes:
-        step.finishes = [(f.stream_id, _finish(f)) for f in message.finishes]
-    if message.HasField("load"):
+    if has("load"):
         step.load = Load(*_LOAD(message.load))
         step.submits_seen = message.submits_seen
-    if message.HasField("work"):
+    if has("work"):
         step.work = Work(*_WORK(message.work))
-    if message.HasField("kv_update"):
+    if message.starts:
+        step.starts = [*map(_START, message.starts)]
+    if message.finishes:
+        step.finishes = [*zip(map(_STREAM_ID, message.finishes), map(_finish, message.finishes), strict=True)]
+    if message.logprobs:
+        step.logprobs = _logprobs_of(message, counts or [1] * len(stream_ids))
+    if has("kv_update"):
         update = message.kv_update
         step.kv_update = KvUpdate(update.update_id, update.reset, list(update.stored), list(update.removed))
-    if message.HasField("adapters"):
+    if has("adapters"):
         step.adapters = tuple(message.adapters.names)
-    if message.starts:
-        step.starts = [(start.stream_id, start.cached_tokens) for start in message.starts]
     return step
 
 
@@ -308,16 +312,9 @@ def _finish(message: pb.Finish) -> Finish:
         failure = Failure(f.code, f.message, f.param or None)
     if message.HasField("handoff"):
         handoff = handoff_of(message.handoff)
-    return Finish(
-        # A reason newer than this code ends the sequence all the same, as an unknown one.
-        _REASONS_BACK.get(message.reason, FinishReason.ERROR),
-        message.prompt_tokens,
-        message.cached_tokens,
-        message.completion_tokens,
-        Timing(*_TIMING(message.timing)),
-        failure,
-        handoff,
-    )
+    # A reason newer than this code ends the sequence all the same, as an unknown one.
+    reason = _REASONS_BACK.get(message.reason, FinishReason.ERROR)
+    return Finish(reason, *_COUNTS(message), Timing(*_TIMING(message.timing)), failure, handoff)
 
 
 def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs]) -> None:

@@ -35,8 +35,8 @@ class PendingRequest:
     def __init__(self, request: AdmissionRequest, tenant: TenantUse) -> None:
         self.request = request
         self.tenant = tenant
-        self.route = route = request.route
-        self.demand = demand_of(request, route)
+        self.route = request.route
+        self.demand = demand_of(request, request.route)
 
 
 class Queue(Protocol):
@@ -72,16 +72,12 @@ class Admission(PendingRequest):
     promises: dict[str, Need] | None = None
     prefill_at = ""
     prefill_tokens = 0
-    _queue: Queue | None = None
+    queue: Queue | None = None
 
-    def grant(self, decision: Decision | None, cost: int, queue: Queue) -> None:
-        """Admit it, once: from now on it must be released."""
-        self.cost = cost
-        self._queue = queue
-        if decision is not None:
-            self.decision = decision
-            queue.unsent = self
-            self._compute_at((decision.prefill or decision.replica).id)
+    def decide(self, decision: Decision) -> None:
+        """Take the decision on an admission, and count its prompt where it will be computed."""
+        self.decision = decision
+        self._compute_at((decision.prefill or decision.replica).id)
 
     @property
     def replica_id(self) -> str | None:
@@ -103,7 +99,7 @@ class Admission(PendingRequest):
         `computes`: the prompt is computed there, and not handed over.
         """
         self.sent = True
-        queue = self._queue
+        queue = self.queue
         if queue is None:
             return
         if queue.unsent is self:
@@ -124,7 +120,7 @@ class Admission(PendingRequest):
 
     def release(self, output_tokens: int) -> None:
         """End the admission after `output_tokens` output tokens. Idempotent."""
-        queue = self._queue
+        queue = self.queue
         if queue is None:
             return
         if queue.unsent is self:
@@ -133,7 +129,7 @@ class Admission(PendingRequest):
             self._drop_promises()
         if self.prefill_at:
             self.started()
-        self._queue = None
+        self.queue = None
         queue.released(self, output_tokens)
 
     def _compute_at(self, replica_id: str) -> None:
@@ -146,15 +142,15 @@ class Admission(PendingRequest):
 
     def _keep_promise(self, replica_id: str) -> None:
         """Release what was promised at a replica that counts the request now; all, if it is none of those decided."""
-        if self.promises and replica_id in self.promises and self._queue is not None:
-            self._queue.drop_promise(replica_id, self.promises.pop(replica_id))
+        if self.promises and replica_id in self.promises and self.queue is not None:
+            self.queue.drop_promise(replica_id, self.promises.pop(replica_id))
         else:
             self._drop_promises()
 
     def _drop_promises(self) -> None:
         """Release capacity promised at replicas that the request will not use."""
-        while self.promises and self._queue is not None:
-            self._queue.drop_promise(*self.promises.popitem())
+        while self.promises and self.queue is not None:
+            self.queue.drop_promise(*self.promises.popitem())
 
 
 def demand_of(request: AdmissionRequest, route: RouteRequest) -> Demand:

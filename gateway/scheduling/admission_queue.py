@@ -19,8 +19,7 @@ from gateway.scheduling.capacity import (
     Demand,
     Need,
     feasible,
-    has_long_backlog,
-    obstacle,
+    is_roomy,
     parts_of,
     servable,
     sum_of,
@@ -119,10 +118,10 @@ class AdmissionQueue:
 
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
-        views = self._views(request.route)
+        route, now = request.route, self._clock()
+        views = servable(self._fleet.candidates((), route.needs, route.adapter))
         if self._queue.waiting and views:
             return None
-        now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         admission = Admission(request, tenant)
         decision: Decision | None = None
@@ -200,7 +199,7 @@ class AdmissionQueue:
 
     def pump(self) -> None:
         """Admit, in fair order, all requests that there is room for; reject all if the fleet has no replica."""
-        self.divider.loads_changed()
+        self.divider.use = None
         if not self._queue.waiting:
             return
         now = self._clock()
@@ -297,13 +296,15 @@ class AdmissionQueue:
         if lanes is None and not held:
             # Nearly always the policy's first choice has room, and the other replicas need not be checked.
             try:
-                first = self._pick(pending, preferred)
+                first = (pending.request.policy or self._policy).pick(route, preferred)
+                if self._has_room(first, pending.demand):
+                    return first
+            except NoCandidate:
+                pass
             except BetterWait:
                 if self._usable(pending, views, division):
                     raise
-                first = None  # waiting makes no room for it
-            if first is not None and self._has_room(first, pending.demand):
-                return first
+                # Else waiting makes no room for it.
         usable_views = self._usable(pending, views, division)
         if not usable_views:
             return self._pick(
@@ -331,10 +332,9 @@ class AdmissionQueue:
 
     def _has_room(self, decision: Decision, demand: Demand) -> bool:
         """Whether the chosen replicas have room and no long backlog."""
-        for view in parts_of(decision):
-            if has_long_backlog(view) or obstacle(view, demand.at(view), self._watermark):
-                return False
-        return True
+        if decision.prefill is None:
+            return is_roomy(decision.replica, demand, self._watermark)
+        return all(is_roomy(view, demand, self._watermark) for view in parts_of(decision))
 
     def _usable(
         self, pending: PendingRequest, views: Sequence[ReplicaView], division: Division
@@ -345,12 +345,15 @@ class AdmissionQueue:
 
     def _grant(self, admission: Admission, decision: Decision | None) -> None:
         request = admission.request
-        cost = cost_of(request.route.prompt_tokens, request.expected_output)
+        admission.cost = cost = cost_of(request.route.prompt_tokens, request.expected_output)
+        admission.queue = self
         self._granted += cost
         self.divider.request_admitted(admission.tenant, cost)
-        admission.grant(decision, cost, self)
-        if decision is not None and decision.prefill is not None:
-            self._promise()
+        if decision is not None:
+            admission.decide(decision)
+            self.unsent = admission
+            if decision.prefill is not None:
+                self._promise()
 
     def _promise(self) -> None:
         """Count the need of an admission that is not on its way yet."""

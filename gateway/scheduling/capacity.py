@@ -128,10 +128,11 @@ def fits(view: ReplicaView, need: Need, watermark: float) -> bool:
 
 def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
     """Describe why a replica has no room for a request now; empty if it has."""
-    load, sent, slots = view.load, view.sent, view.max_batch_size
+    load, sent = view.load, view.sent
     occupied = load.running + load.waiting
     if not occupied and not sent:
         return "" if could_ever(view, need) else "too small for this request"
+    slots = view.max_batch_size
     workers = load.workers or 1
     if slots:
         if load.waiting > ENGINE_QUEUE and load.waiting > ENGINE_QUEUE_PART * slots:
@@ -167,6 +168,11 @@ def has_long_backlog(view: ReplicaView) -> bool:
     """Whether a small request would wait noticeably for prompts before it."""
     most = view.max_num_tokens // 2 or ALLOWANCE_TOKENS
     return view.load.prefill_tokens + view.sent_prompt_tokens > most
+
+
+def is_roomy(view: ReplicaView, demand: Demand, watermark: float) -> bool:
+    """Whether a replica has room for a request now, and no long backlog."""
+    return not has_long_backlog(view) and not obstacle(view, demand.at(view), watermark)
 
 
 def feasible(

@@ -104,7 +104,8 @@ class Divider:
         self._watermark = watermark
         self._tenants: dict[str, TenantUse] = {}
         self._division = _NO_DIVISION
-        self._use: float | None = None
+        #: The fleet's utilization as last read; None: a load was reported since, and it must be read again.
+        self.use: float | None = None
         self._reserve: Reserve | None = None
         self._admissions = 0
 
@@ -148,25 +149,21 @@ class Divider:
             self._reserve = None
         return division
 
-    def loads_changed(self) -> None:
-        """Note a load report: the fleet's utilization must be read again."""
-        self._use = None
-
     def request_admitted(self, tenant: TenantUse, cost: int) -> None:
         """Count an admitted request."""
         tenant.cost += cost
         tenant.admitted += 1
-        if self._use is not None:
+        if self.use is not None:
             self._admissions += 1
             if self._admissions >= ADMISSIONS_PER_READING:
-                self._use = None
+                self.use = None
 
     def request_ended(self, tenant: TenantUse, cost: int, now: float) -> None:
         """Discount an admitted request that has ended: there is more room now."""
         tenant.cost -= cost
         tenant.admitted -= 1
         tenant.seen = now
-        self._use = None
+        self.use = None
 
     def has_room(self, tenant: TenantUse, division: Division, views: Sequence[ReplicaView]) -> bool:
         """Whether the tenant may fill more of the fleet, given what others have reserved.
@@ -175,9 +172,9 @@ class Divider:
         """
         if tenant.background:
             return True
-        if self._use is None:
-            self._use, self._reserve, self._admissions = use_of(views), None, 0
-        use = self._use
+        if self.use is None:
+            self.use, self._reserve, self._admissions = use_of(views), None, 0
+        use = self.use
         if use < self._watermark * (1.0 - division.most_withheld):
             return True
         if self._reserve is None:

@@ -96,13 +96,16 @@ class Attempt:
     def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
         """Send the submit, which is expected to fill `kv_tokens` of KV cache. Raises ReplicaUnavailable."""
         route, replica_id = self.route, self.replica_id
-        to_compute = route.prompt_tokens - route.cached.get(replica_id, 0)
+        to_compute = route.prompt_tokens
+        if route.cached:
+            to_compute -= route.cached.get(replica_id, 0)
         self.leg = fleet.open(replica_id, self.submit, kv_tokens, to_compute, self)
         self.owner.opened(self)
 
     def started(self, cached_tokens: int) -> None:
-        # Tenants are billed by this, so it is bounded by what is possible.
-        self.cached_tokens = min(cached_tokens, self.route.prompt_tokens)
+        if cached_tokens:
+            # Tenants are billed by this, so it is bounded by what is possible.
+            self.cached_tokens = min(cached_tokens, self.route.prompt_tokens)
         self.owner.started(self)
 
     def relayed(self, relay: Relay) -> None:
@@ -111,7 +114,7 @@ class Attempt:
 
     def finished(self, index: int, finish: Finish) -> None:
         """End a sequence, whether it succeeded or failed."""
-        error = error_of(finish)
+        error = None if finish.failure is None and finish.reason in _SOUND else error_of(finish)
         if error is None:
             self.deliver(index, finish)
         else:

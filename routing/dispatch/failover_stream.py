@@ -109,10 +109,10 @@ class FailoverStream(Inbox):
         self._end(None)
 
     def opened(self, attempt: Attempt) -> None:
-        if self._admission is not None:
+        admission, replica_id = self._admission, attempt.replica_id
+        if admission is not None:
             prefill = attempt.decision.prefill
-            computes = prefill is None or attempt.replica_id == prefill.id
-            self._admission.opened(attempt.replica_id, computes=computes)
+            admission.opened(replica_id, computes=prefill is None or replica_id == prefill.id)
 
     def started(self, attempt: Attempt) -> None:
         self._dispatch_context.started(attempt)
@@ -133,7 +133,7 @@ class FailoverStream(Inbox):
             self.counts = finish
         if not attempt.left:
             self._leave(attempt)
-        self.put((index, (), None, finish))
+        self.end(index, finish)
 
     def parted(self, attempt: Attempt) -> None:
         self._leave(attempt)
@@ -194,7 +194,7 @@ class FailoverStream(Inbox):
                 continue
             if len(tokens) >= submit.max_tokens:  # only its end had not come yet
                 self._over.add(index)
-                self.put((index, (), None, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens))))
+                self.end(index, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens)))
                 continue
             route = continued_route(self.route, len(tokens), cached, now)
             own = history if attempt.sequences == 1 else history.for_sequence(len(tokens), before)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from protos.errors import PenstockError, SlowClient
+from protos.types import Finish
 from routing.contracts.transport import Event
 
 #: Tokens and logprob entries that may wait before the reader counts as too slow, and how many more for each sequence
@@ -57,6 +58,17 @@ class Inbox:
         elif not events:
             self._waiting = 0
         events.append(event)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def end(self, index: int, finish: Finish) -> None:
+        """Add a sequence's end and wake the reader."""
+        if not self._events:
+            self._waiting = 0
+        self._events.append((index, (), None, finish))
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

@@ -16,18 +16,9 @@ class Mailbox:
     The session puts tokens into `sink`; a sequence's index is its stream id minus `base`.
     """
 
-    __slots__ = (
-        "_detach",
-        "_inbox",
-        "_open_sequences",
-        "_started",
-        "base",
-        "cached_tokens",
-        "first_stream",
-        "receiver",
-        "sequences",
-        "sink",
-    )
+    cached_tokens = 0
+    _started = False
+    _inbox: Inbox | None = None
 
     def __init__(
         self,
@@ -40,11 +31,8 @@ class Mailbox:
         """`detach(mailbox, cancel)` removes the mailbox from its session, with `cancel` also upstream; called once."""
         self.first_stream = first_stream
         self.sequences = self._open_sequences = sequences
-        self.cached_tokens = 0
         self.receiver = receiver
         self._detach: Callable[[Mailbox, bool], None] | None = detach
-        self._started = False
-        self._inbox: Inbox | None = None
         if receiver is None:
             self.base = first_stream
             self.sink: Sink = Inbox(sequences, self.fail, loop)
@@ -80,7 +68,7 @@ class Mailbox:
         if self.receiver is not None:
             self.receiver.finished(index, finish)
         elif self._inbox is not None:
-            self._inbox.put((index, (), None, finish))
+            self._inbox.end(index, finish)
 
     def fail(self, error: PenstockError) -> None:
         """Cancel the request at its replica: a receiver may go on elsewhere, a reader gets the error."""

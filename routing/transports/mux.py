@@ -220,8 +220,15 @@ class Session:
             # Only the first sequence counts: the others find what it has just computed in the cache.
             if mailbox is not None and stream_id == mailbox.first_stream:
                 mailbox.start(cached_tokens)
-        if step.counts or step.logprobs:
-            self._deal_runs(step)
+        if step.logprobs:
+            self._deal_logprobs(step)
+        elif step.counts:
+            start, tokens = 0, step.tokens
+            for stream_id, count in zip(step.stream_ids, step.counts, strict=True):
+                mailbox = mailboxes.get(stream_id)
+                if mailbox is not None:
+                    mailbox.sink.put((stream_id - mailbox.base, tokens[start : start + count], None, None))
+                start += count
         else:
             for stream_id, token in zip(step.stream_ids, step.tokens, strict=True):
                 mailbox = mailboxes.get(stream_id)
@@ -232,15 +239,15 @@ class Session:
             if mailbox is not None:
                 mailbox.finish(stream_id - mailbox.base, finish)
 
-    def _deal_runs(self, step: codec.Step) -> None:
-        mailboxes, tokens, logprobs, start = self._mailboxes, step.tokens, step.logprobs, 0
-        for position, stream_id in enumerate(step.stream_ids):
-            end = start + (step.counts[position] if step.counts else 1)
-            mailbox = mailboxes.get(stream_id)
+    def _deal_logprobs(self, step: codec.Step) -> None:
+        start, tokens = 0, step.tokens
+        counts = step.counts or [1] * len(step.stream_ids)
+        for position, (stream_id, count) in enumerate(zip(step.stream_ids, counts, strict=True)):
+            mailbox = self._mailboxes.get(stream_id)
             if mailbox is not None:
-                entries = logprobs.get(position) if logprobs else None
-                mailbox.sink.put((stream_id - mailbox.base, tokens[start:end], entries, None))
-            start = end
+                run = tokens[start : start + count]
+                mailbox.sink.put((stream_id - mailbox.base, run, step.logprobs.get(position), None))
+            start += count
 
     def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
         if cancel:

@@ -23,7 +23,6 @@ from routing.transports.mux import Session, SessionRefused, describe
 from routing.transports.replica_connection import ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import readable_problem
-from routing.transports.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class SessionConnection(ReplicaConnection):
         self._prefixes = context.prefixes
         self._kv_session: Session | None = None  # the one that carries KV updates
         self._epoch = 0
-        self._bounds: LoadBounds | None = None
+        self._bounds: LoadBounds
         #: Whether the view must be rebuilt before it is read.
         self._is_stale = False
         self._sessions: list[Session] = []
@@ -119,13 +118,14 @@ class SessionConnection(ReplicaConnection):
         """Rebuild the view, which is made from positional arguments for speed."""
         self._is_stale = False
         view, sessions = self._view, self._sessions
-        first = sessions[0].unreported if sessions else Unreported()
-        sent, prompt_tokens, kv_tokens = first.sequences, first.prompt_tokens, first.kv_tokens
-        for session in sessions[1:]:
-            sent += session.unreported.sequences
-            prompt_tokens += session.unreported.prompt_tokens
-            kv_tokens += session.unreported.kv_tokens
-        self._view = ReplicaView(*_IDENTITY(view), load, sent, prompt_tokens, kv_tokens, *_LIMITS(view))
+        if len(sessions) == 1:
+            sums = sessions[0].unreported.sums
+        else:
+            sums = (0, 0, 0)
+            for session in sessions:
+                more = session.unreported.sums
+                sums = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
+        self._view = ReplicaView(*_IDENTITY(view), load, *sums, *_LIMITS(view))
 
     def _spawn_session(self, *, persistent: bool) -> None:
         self._connecting += 1
@@ -234,7 +234,6 @@ class SessionConnection(ReplicaConnection):
         load, health = step.load, self.health
         if step.stream_ids:
             health.progress.renew()
-        assert self._bounds is not None, "a step before the welcome"
         nonsense = self._bounds.problem(load) if load is not None else health.nonsense
         if step.kv_update is not None or step.adapters is not None:
             nonsense = self._follow(step, nonsense)

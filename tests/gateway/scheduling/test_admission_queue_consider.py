@@ -13,7 +13,7 @@ def state(bench: Bench) -> Any:
         name: [copy.copy(getattr(tenant, slot)) for slot in tenant.__slots__]
         for name, tenant in divider._tenants.items()
     }
-    return tenants, divider._division, divider._use, divider._admissions, dict(bench.admission_queue._promised)
+    return tenants, divider._division, divider.use, divider._admissions, dict(bench.admission_queue._promised)
 
 
 def considered(bench: Bench, tenant: str = "a", **fields: Any) -> str | None:

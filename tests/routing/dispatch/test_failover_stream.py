@@ -57,6 +57,8 @@ def same(answer: Answer, expected: Answer) -> None:
         {"n": 2, "logprobs": 3},
         {"n": 1, "delta_interval": 4},
         {"n": 3, "delta_interval": 0},
+        {"n": 1, "delta_interval": 4, "hold_ms": 60_000},
+        {"n": 3, "delta_interval": 2, "hold_ms": 60_000},
         {"n": 2, "ignore_eos": False, "min_tokens": 9},
         {"n": 2, "stop_token_ids": (31, 52, 83)},
     ],

@@ -229,7 +229,7 @@ def test_no_order_of_events_leaves_something_counted(moves: list[tuple[str, int]
         connection._sessions = [SimpleNamespace(unreported=unreported) for unreported, _ in sessions]  # type: ignore[misc]
         connection._refresh_view(Load())
         view = connection.view
-        assert view.sent == sum(unreported.sequences for unreported, _ in sessions) >= 0
+        assert view.sent == sum(unreported.sums[0] for unreported, _ in sessions) >= 0
         assert view.sent == view.sent_prompt_tokens == view.sent_kv_tokens
     connection._sessions = []
     connection._refresh_view(Load())

@@ -26,15 +26,14 @@ def test_what_was_sent_counts_until_a_report_knows_of_it(moves: list[tuple[str, 
             unreported.unsent(number)
             sent = [one for k, one in enumerate(sent) if k < seen or one[0] != number]
         left = sent[seen:]
-        assert unreported.sequences == sum(sequences for _, sequences, _ in left)
-        assert unreported.prompt_tokens == sum(tokens for _, _, tokens in left)
-        assert unreported.kv_tokens == 2 * unreported.prompt_tokens
+        tokens_left = sum(tokens for _, _, tokens in left)
+        assert unreported.sums == (sum(sequences for _, sequences, _ in left), tokens_left, 2 * tokens_left)
     unreported.reported(2**63)
-    assert (unreported.sequences, unreported.prompt_tokens, unreported.kv_tokens) == (0, 0, 0)
+    assert unreported.sums == (0, 0, 0)
 
 
 def test_a_report_in_the_middle_of_a_submit_leaves_it_unreported() -> None:
     unreported = Unreported()
     unreported.add(1, 3, 10, 20)
     unreported.reported(2)
-    assert (unreported.sequences, unreported.prompt_tokens, unreported.kv_tokens) == (3, 10, 20)
+    assert unreported.sums == (3, 10, 20)
