@@ -132,7 +132,9 @@ class FailoverStream(Inbox):
         if attempt.relay is not None and index == attempt.sequence:
             self.counts = finish
         if not attempt.left:
-            self._leave(attempt)
+            self._attempts.remove(attempt)
+            attempt.close()
+            self._dispatch_context.ended(attempt, None)
         self.end(index, finish)
 
     def parted(self, attempt: Attempt) -> None:
