@@ -43,7 +43,7 @@ _LOAD = attrgetter(*Load.__struct_fields__)
 _WORK = attrgetter(*Work.__struct_fields__)
 _TIMING = attrgetter(*Timing.__struct_fields__)
 _START = attrgetter("stream_id", "cached_tokens")
-_STREAM_ID = attrgetter("stream_id")
+_OFTEN = attrgetter("seq", "time_us", "stream_ids", "counts", "tokens", "starts", "finishes", "logprobs")
 _COUNTS = attrgetter("prompt_tokens", "cached_tokens", "completion_tokens")
 
 
@@ -231,24 +231,25 @@ def decode_down(data: bytes) -> Welcome | Step:
 
 def _step(message: pb.Step) -> Step:
     # Most steps carry only tokens and load: the rarer fields are read only when they are set.
-    has = message.HasField
-    stream_ids, counts, tokens = [*message.stream_ids], [*message.counts], [*message.tokens]
+    seq, time_us, ids, runs, new, starts, finishes, logprobs = _OFTEN(message)
+    stream_ids, counts, tokens = [*ids], [*runs], [*new]
     if counts:
         if len(counts) != len(stream_ids) or sum(counts) != len(tokens):
             raise ProtocolError("a step whose counts do not fit its streams and tokens")
     elif len(stream_ids) != len(tokens):
         raise ProtocolError("a step without counts must have one token a stream")
-    step = Step(message.seq, message.time_us, stream_ids, counts, tokens)
+    step = Step(seq, time_us, stream_ids, counts, tokens)
+    has = message.HasField
     if has("load"):
         step.load = Load(*_LOAD(message.load))
         step.submits_seen = message.submits_seen
     if has("work"):
         step.work = Work(*_WORK(message.work))
-    if message.starts:
-        step.starts = [*map(_START, message.starts)]
-    if message.finishes:
-        step.finishes = [*zip(map(_STREAM_ID, message.finishes), map(_finish, message.finishes), strict=True)]
-    if message.logprobs:
+    if starts:
+        step.starts = [*map(_START, starts)]
+    if finishes:
+        step.finishes = [*map(_finish, finishes)]
+    if logprobs:
         step.logprobs = _logprobs_of(message, counts or [1] * len(stream_ids))
     if has("kv_update"):
         update = message.kv_update
@@ -304,7 +305,7 @@ def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
         put_handoff(message.handoff, finish.handoff)
 
 
-def _finish(message: pb.Finish) -> Finish:
+def _finish(message: pb.Finish) -> tuple[int, Finish]:
     failure = handoff = None
     # Most sequences end without either.
     if message.HasField("failure"):
@@ -314,7 +315,8 @@ def _finish(message: pb.Finish) -> Finish:
         handoff = handoff_of(message.handoff)
     # A reason newer than this code ends the sequence all the same, as an unknown one.
     reason = _REASONS_BACK.get(message.reason, FinishReason.ERROR)
-    return Finish(reason, *_COUNTS(message), Timing(*_TIMING(message.timing)), failure, handoff)
+    finish = Finish(reason, *_COUNTS(message), Timing(*_TIMING(message.timing)), failure, handoff)
+    return message.stream_id, finish
 
 
 def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs]) -> None:

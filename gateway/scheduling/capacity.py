@@ -132,28 +132,26 @@ def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
     occupied = load.running + load.waiting
     if not occupied and not sent:
         return "" if could_ever(view, need) else "too small for this request"
-    slots = view.max_batch_size
-    workers = load.workers or 1
+    # Of each kind of room this worker takes only its part once it has sent anything that needs it.
+    workers, slots, blocks = load.workers or 1, view.max_batch_size, load.kv_blocks_total
     if slots:
         if load.waiting > ENGINE_QUEUE and load.waiting > ENGINE_QUEUE_PART * slots:
             return "requests wait in its engine"
-        if not _within(watermark * slots - occupied, sent, need.sequences, workers):
+        room = watermark * slots - occupied
+        if sent + need.sequences > (room / workers if sent else room):
             return "no free slots"
-    if load.kv_blocks_total:
-        free = watermark * load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved
-        if not _within(free * view.kv_block_tokens, view.sent_kv_tokens, need.kv_at(view), workers):
+    if blocks:
+        room = (watermark * blocks - load.kv_blocks_used - load.kv_blocks_reserved) * view.kv_block_tokens
+        held = view.sent_kv_tokens
+        if held + need.kv_at(view) > (room / workers if held else room):
             return "no room in its KV cache"
     backlog, sent_prompts = load.prefill_tokens, view.sent_prompt_tokens
     if not view.max_num_tokens or backlog + sent_prompts <= ALLOWANCE_TOKENS:
         return ""
-    if _within(BACKLOG_STEPS * view.max_num_tokens - backlog, sent_prompts, need.prompt_tokens, workers):
+    room = BACKLOG_STEPS * view.max_num_tokens - backlog
+    if sent_prompts + need.prompt_tokens <= (room / workers if sent_prompts else room):
         return ""
     return "prompts fill its next steps"
-
-
-def _within(room: float, sent: int, more: int, workers: int) -> bool:
-    """Whether `more` fits beside `sent`, into this worker's part of the room once it has sent anything."""
-    return sent + more <= (room / workers if sent else room)
 
 
 def could_ever(view: ReplicaView, need: Need) -> bool:

@@ -116,15 +116,11 @@ class Attempt:
         """End a sequence, whether it succeeded or failed."""
         error = None if finish.failure is None and finish.reason in _SOUND else error_of(finish)
         if error is None:
-            self.deliver(index, finish)
+            self.left -= 1
+            self.timing = finish.timing
+            self.owner.finished(self, index, finish)
         else:
             self.lost(error)
-
-    def deliver(self, index: int, finish: Finish) -> None:
-        """Deliver the end of a sequence that succeeded."""
-        self.left -= 1
-        self.timing = finish.timing
-        self.owner.finished(self, index, finish)
 
     def lost(self, error: PenstockError) -> None:
         self.close()

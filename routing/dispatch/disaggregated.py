@@ -55,7 +55,7 @@ class PairAttempt(Attempt):
         """A sequence has ended on one side; it may go on at the other."""
         if self._handed_over is not None:
             self._arrived = True
-            super().finished(index, finish)
+            super().finished(index, self._joined(index, finish))
             return
         error = error_of(finish)
         if error is not None:
@@ -64,19 +64,18 @@ class PairAttempt(Attempt):
         if finish.reason is FinishReason.LENGTH and finish.handoff is not None and self.submit.max_tokens > 1:
             self._prefilled[index] = finish
         else:
-            super().deliver(index, finish)
+            super().finished(index, finish)
         if self._prefilled and len(self._prefilled) == self.left:
             self._prefill_done()
 
-    def deliver(self, index: int, finish: Finish) -> None:
-        """Deliver the end with both sides' figures; waiting for the KV cache counts as queueing."""
+    def _joined(self, index: int, finish: Finish) -> Finish:
+        """Return the end with both sides' figures; waiting for the KV cache counts as queueing."""
+        if error_of(finish) is not None:
+            return finish
         first, timing = self._prefilled[index], finish.timing
         waited = timing.queue_us + timing.prefill_us
         joined = Timing(first.timing.queue_us + waited, first.timing.prefill_us, timing.decode_us)
-        super().deliver(
-            index,
-            Finish(finish.reason, first.prompt_tokens, first.cached_tokens, finish.completion_tokens, joined),
-        )
+        return Finish(finish.reason, first.prompt_tokens, first.cached_tokens, finish.completion_tokens, joined)
 
     def close(self) -> None:
         """Cancel upstream what has not finished: now where that is safe, else as soon as it is."""

@@ -68,8 +68,10 @@ class DispatchContext:
 
     def takes(self, decision: Decision) -> bool:
         """Whether the decision can still be followed."""
-        takes, prefill = self.fleet.takes, decision.prefill
-        return takes(decision.replica.id) and (prefill is None or takes(prefill.id))
+        fleet = self.fleet
+        if not fleet.takes(decision.replica.id):
+            return False
+        return decision.prefill is None or fleet.takes(decision.prefill.id)
 
     def choose(
         self, route: RouteRequest, exclude: Sequence[str], failure: PenstockError | None, *, whole: bool = False

@@ -132,7 +132,9 @@ class FailoverStream(Inbox):
         if attempt.relay is not None and index == attempt.sequence:
             self.counts = finish
         if not attempt.left:
-            self._leave(attempt)
+            self._attempts.remove(attempt)
+            attempt.close()
+            self._dispatch_context.ended(attempt, None)
         self.end(index, finish)
 
     def parted(self, attempt: Attempt) -> None:
@@ -212,14 +214,14 @@ class FailoverStream(Inbox):
         """Send a submit where `decision` or the policy says. Raises `failure` (ReplicaUnavailable where that is None)
         when no replica takes it.
         """
-        dispatch_context = self._dispatch_context
+        dispatch_context, kv_tokens = self._dispatch_context, self._kv_tokens(route, submit)
         while True:
             if decision is None or not dispatch_context.takes(decision):
                 decision = dispatch_context.choose(route, history.tried, failure)
             kind = Attempt if decision.prefill is None else PairAttempt
             attempt = kind(self, route, decision, submit, history)
             try:
-                attempt.open(dispatch_context.fleet, self._kv_tokens(route, submit))
+                attempt.open(dispatch_context.fleet, kv_tokens)
             except ReplicaUnavailable as error:
                 history, failure, decision = history.without(attempt.replica_id), error, None
                 continue

@@ -16,24 +16,25 @@ MOST: Final = 1024.0
 class RetryBudget:
     """A token bucket of one model in one worker, full at first."""
 
-    __slots__ = ("_at", "_clock", "_left")
+    __slots__ = ("_at", "_clock", "_left", "_requests")
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` counts seconds."""
         self._clock = clock
         self._left = MOST
+        #: Requests since tokens were last added, at `_at`.
+        self._requests = 0
         self._at = clock()
 
     def add_request(self) -> None:
         """Credit the bucket for a new request."""
-        left = self._left + PER_REQUEST
-        self._left = left if left < MOST else MOST
+        self._requests += 1
 
     def take(self) -> bool:
         """Take a token for one more attempt; False if there is none."""
         now = self._clock()
-        self._left = min(MOST, self._left + PER_SECOND * (now - self._at))
-        self._at = now
+        self._left = min(MOST, self._left + PER_REQUEST * self._requests + PER_SECOND * (now - self._at))
+        self._requests, self._at = 0, now
         if self._left < 1.0:
             return False
         self._left -= 1.0

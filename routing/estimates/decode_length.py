@@ -104,7 +104,8 @@ class QuantileDecodeLength:
     def expected(self, origin: Origin, prompt_tokens: int, max_tokens: int) -> float:
         """Return the mean of the narrowest group with enough answers."""
         sketch = self._best(origin, prompt_tokens)
-        return _bounded(DEFAULT_TOKENS if sketch is None else sketch.mean(max_tokens), max_tokens)
+        tokens = DEFAULT_TOKENS if sketch is None else sketch.mean(max_tokens)
+        return tokens if 1.0 <= tokens <= max_tokens else _bounded(tokens, max_tokens)
 
     def quantile(self, origin: Origin, prompt_tokens: int, max_tokens: int, share: float) -> float:
         """Return the quantile of the narrowest group with enough answers; with none, of an exponential distribution."""
@@ -136,7 +137,10 @@ class QuantileDecodeLength:
         return self._accuracy.get(model, Accuracy())
 
     def _best(self, origin: Origin, prompt_tokens: int) -> LengthSketch | None:
-        widest = None
+        # Nearly always the narrowest group has enough.
+        widest = self._sketches.get((origin.model, origin.tenant, prompt_tokens.bit_length()))
+        if widest is not None and widest.weight >= _ENOUGH:
+            return widest
         for kind in _kinds(origin, prompt_tokens):
             widest = self._sketches.get(kind)
             if widest is not None and widest.weight >= _ENOUGH:

@@ -56,7 +56,11 @@ class Breaker:
 
     def succeeded(self, now: float) -> None:
         """Count an attempt that succeeded."""
-        self._successes[self._slot(now)] += 1
+        second = int(now)
+        index = second % WINDOW_SECONDS
+        if self._slots[index] != second:
+            self._slot(now)
+        self._successes[index] += 1
         self._consecutive = 0
 
     def failed(self, now: float) -> bool:

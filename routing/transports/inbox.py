@@ -46,17 +46,15 @@ class Inbox:
 
     def put(self, event: Event) -> None:
         """Add one event and wake the reader: called once per token."""
+        self.tokens[event[0]].extend(event[1])
         events = self._events
-        self.tokens[event[0]] += event[1]
-        if len(events) >= self._two_steps:
+        if events and len(events) >= self._two_steps:
             # More than one step waits, so the reader is behind: only then count.
             self._waiting += _weight(event)
             if self._waiting > MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (len(self.tokens) - 1):
                 if self._overflow is not None:
                     self._overflow(SlowClient("The stream was not read fast enough and has been cancelled."))
                 return
-        elif not events:
-            self._waiting = 0
         events.append(event)
         waiter = self._waiter
         if waiter is not None:
@@ -66,8 +64,6 @@ class Inbox:
 
     def end(self, index: int, finish: Finish) -> None:
         """Add a sequence's end and wake the reader."""
-        if not self._events:
-            self._waiting = 0
         self._events.append((index, (), None, finish))
         waiter = self._waiter
         if waiter is not None:
@@ -92,7 +88,7 @@ class Inbox:
         """Return all events since the last call; wait for at least one."""
         while True:
             if self._events:
-                events, self._events = self._events, []
+                events, self._events, self._waiting = self._events, [], 0
                 return events
             if self._error is not None:
                 raise self._error

@@ -38,6 +38,7 @@ _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
 ]
 
+_EOF = grpc.aio.EOF
 _Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic parameters do not fit raw bytes
 
 
@@ -194,7 +195,7 @@ class Session:
 
     async def _read(self) -> None:
         call = self._call
-        while (data := await call.read()) is not grpc.aio.EOF:
+        while (data := await call.read()) is not _EOF:
             self._patience.renew()
             step = codec.decode_down(data)
             if not isinstance(step, codec.Step):
