@@ -13,6 +13,10 @@ PACKAGES: Final = ("gateway", "routing", "protos", "observability", "safety")
 LIBRARIES: Final = "libraries"
 #: The share of the laps in which something runs that is done for each request, and not for many at once.
 _MOST: Final = 0.75
+#: The part of the laps that are cheaper than the one whose price counts.
+_CHEAP: Final = 0.1
+#: The share of a lap's work that is done after the last answer where work is put off; settling takes half of a lap's.
+_PUT_OFF: Final = 0.7
 #: What runs less than this many times as often under load as without is no work of requests.
 _BACKGROUND: Final = 2.0
 
@@ -67,13 +71,18 @@ def baseline(rows: Iterable[FunctionLaps], seconds: float, requests: int) -> Bas
 
 
 def prices(
-    rows: Sequence[FunctionLaps], base: Baseline, *, seconds: float, lap_requests: int, kinds: int = 1
+    rows: Sequence[FunctionLaps],
+    base: Baseline,
+    *,
+    seconds: float,
+    lap_requests: int,
+    undisturbed: Sequence[Sequence[int]],
 ) -> list[list[FunctionPrice]]:
     """Return what one request costs, by function, dearest first, for each kind of request.
 
-    `rows` have laps of `lap_requests` each, of the kinds in turn, and one lap in which what was put off was done; they
-    took `seconds`.
-    What runs in most laps counts as in the cheapest quarter of the laps: the rest has background work in it, or what
+    `rows` have laps of `lap_requests` each, and one lap in which what was put off was done; they took `seconds`.
+    `undisturbed` are the numbers of the laps that tell a price, by kind.
+    What runs in most laps counts as in one of the cheapest of those: the rest have background work in them, or what
     happens so many times a second. What is done for many requests at once (records are written, metrics summed up)
     counts by its sum, less that of the baseline. Loops that do not do more under load do not count.
     """
@@ -81,20 +90,21 @@ def prices(
     for row in rows:
         if row.module.partition(".")[0] != __name__.partition(".")[0]:
             roots[row.root].append(row)
-    found: list[_Found] = [defaultdict(float) for _ in range(kinds)]
+    found: list[_Found] = [defaultdict(float) for _ in undisturbed]
     for root, functions in roots.items():
         laps = [sum(column) for column in zip(*(row.laps for row in functions), strict=True)]
         expected = base.counts.get(root, 0) * seconds / base.seconds
         if sum(laps) < _BACKGROUND * expected:
             continue
         asked = laps[:-1]
-        each = sum(1 for lap in asked if lap) >= _MOST * len(asked)
+        put_off = laps[-1] * len(asked) > _PUT_OFF * sum(asked)
+        each = not put_off and sum(1 for lap in asked if lap) >= _MOST * len(asked)
         requests = lap_requests * len(asked) - base.requests * seconds / base.seconds
         for row in functions:
-            for kind, total in enumerate(found):
-                ofkind = sorted(row.laps[kind:-1:kinds])
-                shared = sum(row.laps) * (1 - expected / sum(laps)) / requests
-                bytecodes = ofkind[len(ofkind) // 4] / lap_requests if each else shared
+            shared = sum(row.laps) * (1 - expected / sum(laps)) / requests
+            for total, numbers in zip(found, undisturbed, strict=True):
+                cheapest = sorted(row.laps[number] for number in numbers)
+                bytecodes = cheapest[int(len(cheapest) * _CHEAP)] / lap_requests if each else shared
                 total[row.module, row.function, row.line] += bytecodes
     return [_sorted(total) for total in found]
 

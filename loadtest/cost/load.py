@@ -9,9 +9,10 @@ from loadtest.cost.cost_stack import CostStack
 from loadtest.cost.scenarios import TRACED_EVERY, WHOLE, Scenario
 from loadtest.load.processes import BenchError
 
-#: Windows begin and end at this part of a second of the monotonic clock: what a worker does at whole seconds or quarters
-#: of them is done as often in each window of as many seconds.
+#: Windows begin and end at this part of a second of the monotonic clock: what a worker does at whole seconds or at
+#: quarters of them is done as often in each window of as many seconds.
 _PHASE = 0.6
+_SETTLEMENT_SECONDS = 0.003
 
 
 class Load:
@@ -23,11 +24,20 @@ class Load:
         self.tokens: dict[str, int] = {}
         self._bodies = {model: [scenario.body(model)] * scenario.clients for model in scenario.models}
 
-    def lap(self, model: str) -> None:
-        """Make each connection send one request, and wait for the answers. Raises BenchError."""
+    def lap(self, model: str) -> int:
+        """Make each connection send one request, and wait for the answers; return their events. Raises BenchError.
+
+        Where there are limits, wait for the settlement too: else it is chance whether it goes to the store with the
+        next reservation.
+        """
+        events = 0
         for answer in self.client.ask(self._bodies[model]):
+            events += answer.events
             if self.tokens.setdefault(model, answer.output_tokens or 0) != answer.output_tokens:
                 raise BenchError(f"{self.scenario.name}: answers that should be the same have different lengths")
+        if self.scenario.setup.limited:
+            time.sleep(_SETTLEMENT_SECONDS)
+        return events
 
     def ask_one(self) -> None:
         """Send one request with a quick answer and wait for that. Raises BenchError."""
