@@ -1,7 +1,7 @@
 import pytest
 
 from loadtest.cost.bytecode_counter import FunctionLaps
-from loadtest.cost.bytecodes import Baseline, FunctionPrice, baseline, by_package, by_part, prices
+from loadtest.cost.bytecodes import Baseline, FunctionPrice, Laps, baseline, by_package, by_part, prices
 
 NO_LOAD = Baseline(3.0, 0, {})
 
@@ -10,10 +10,11 @@ def laps(root: str, counts: list[int], module: str = "gateway.a", function: str 
     return FunctionLaps(root, module, function, 1, counts)
 
 
-def cost(rows: list[FunctionLaps], base: Baseline = NO_LOAD, **more: int) -> float:
+def cost(rows: list[FunctionLaps], base: Baseline = NO_LOAD, requests: int = 1) -> float:
     asked = list(range(1, len(rows[0].laps) - 1))
-    (found,) = prices(rows, base, seconds=3.0, lap_requests=more.get("lap_requests", 1), undisturbed=[asked])
-    return sum(price.bytecodes for price in found)
+    request, token = prices(rows, base, Laps(3.0, requests, asked))
+    assert token == []
+    return sum(price.bytecodes for price in request)
 
 
 def test_what_every_request_does_costs_what_it_costs_in_most_laps() -> None:
@@ -29,7 +30,7 @@ def test_what_is_put_off_counts_by_its_sum() -> None:
     # Records are folded twice during the laps, the rest of them after the last.
     assert cost([laps("fold", [0, 40, 0, 0, 40, 0, 0, 0, 0]), laps("serve", [10] * 8 + [0])]) == 10 + 80 / 8
     # With so long laps that there is a fold in each, the last lap's is still done after it.
-    assert cost([laps("fold", [0, 80, 80, 80, 80])], lap_requests=8) == 10
+    assert cost([laps("fold", [0, 80, 80, 80, 80])], requests=8) == 10
 
 
 def test_settling_after_the_last_answer_is_work_of_each_request() -> None:
@@ -53,10 +54,12 @@ def test_requests_of_the_baseline_are_taken_off_too() -> None:
     assert cost([laps("fold", [0] * 8 + [800])], base) == pytest.approx((800 - 200) / (8 - 2))
 
 
-def test_each_kind_of_requests_has_its_undisturbed_laps() -> None:
-    rows = [laps("serve", [16, 32, 8, 32, 16, 24, 0])]
-    short, long = prices(rows, NO_LOAD, seconds=1.0, lap_requests=8, undisturbed=[[0, 4], [1, 3]])
-    assert [price.bytecodes for price in (*short, *long)] == [2.0, 4.0]
+def test_tokens_cost_what_is_done_between_the_edges_of_undisturbed_laps() -> None:
+    # Three laps of 4 streams: the second one is disturbed.
+    rows = [laps("serve", [50, 300, 50, 10, 10, 10, 60, 330, 70, 0]), laps("fold", [0] * 9 + [120], function="g")]
+    request, token = prices(rows, NO_LOAD, Laps(3.0, 4, [0, 2], [30, 10, 30]))
+    assert {price.function: price.bytecodes for price in token} == {"f": 11.0}
+    assert {price.function: price.bytecodes for price in request} == {"f": 460 / 4, "g": 120 / 12}
 
 
 def test_what_the_measurement_itself_does_in_the_worker_does_not_count() -> None:

@@ -37,5 +37,5 @@ def test_requests_cost_no_more_than_the_budget_says(setup: str) -> None:
 
 
 def test_laps_in_which_tokens_came_together_are_left_out_and_the_first_too() -> None:
-    assert undisturbed_laps([[9, 9, 7], [20, 21, 21]]) == [[2], [3, 5]]
-    assert undisturbed_laps([[0, 0, 0]]) == [[1, 2]]
+    assert undisturbed_laps([21, 20, 21, 21]) == [2, 3]
+    assert undisturbed_laps([21, 20]) == []
