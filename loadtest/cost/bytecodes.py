@@ -13,6 +13,12 @@ PACKAGES: Final = ("gateway", "routing", "protos", "observability", "safety")
 LIBRARIES: Final = "libraries"
 #: The share of the laps in which something runs that is done for each request, and not for many at once.
 _MOST: Final = 0.75
+#: The part of the laps that are cheaper than the one whose price counts.
+_CHEAP: Final = 0.1
+#: The parts of a lap with streams.
+_PARTS: Final = 3
+#: The share of a lap's work that is done after the last answer where work is put off; settling takes half of a lap's.
+_PUT_OFF: Final = 0.7
 #: What runs less than this many times as often under load as without is no work of requests.
 _BACKGROUND: Final = 2.0
 
@@ -66,37 +72,67 @@ def baseline(rows: Iterable[FunctionLaps], seconds: float, requests: int) -> Bas
     return Baseline(seconds, requests, dict(counts))
 
 
-def prices(
-    rows: Sequence[FunctionLaps], base: Baseline, *, seconds: float, lap_requests: int, kinds: int = 1
-) -> list[list[FunctionPrice]]:
-    """Return what one request costs, by function, dearest first, for each kind of request.
+class Laps(msgspec.Struct, frozen=True):
+    """The laps of a count. After them comes one in which all was done that had been put off; all took `seconds`.
 
-    `rows` have laps of `lap_requests` each, of the kinds in turn, and one lap in which what was put off was done; they
-    took `seconds`.
-    What runs in most laps counts as in the cheapest quarter of the laps: the rest has background work in it, or what
-    happens so many times a second. What is done for many requests at once (records are written, metrics summed up)
-    counts by its sum, less that of the baseline. Loops that do not do more under load do not count.
+    `undisturbed` are the numbers of the laps that tell a price. Each lap has `requests`. With `tokens`, each counts as
+    three: until all streams have tokens, then so many tokens as are told here for each lap, and the rest.
+    """
+
+    seconds: float
+    requests: int
+    undisturbed: list[int]
+    tokens: list[float] = []
+
+
+def prices(rows: Sequence[FunctionLaps], base: Baseline, laps: Laps) -> tuple[list[FunctionPrice], list[FunctionPrice]]:
+    """Return what one request costs, with its tokens, and what one token costs; by function, dearest first.
+
+    What runs in most laps counts as in one of the cheapest laps: the rest have background work in them, or what happens
+    so many times a second. (Laps with streams are few and long, and what happens regularly happens in all of them:
+    there it is the middle one.) What is done for many requests at once (records are written, metrics summed up) counts
+    by its sum, less that of the baseline. Loops that do not do more under load do not count.
     """
     roots: defaultdict[str, list[FunctionLaps]] = defaultdict(list)
     for row in rows:
         if row.module.partition(".")[0] != __name__.partition(".")[0]:
             roots[row.root].append(row)
-    found: list[_Found] = [defaultdict(float) for _ in range(kinds)]
+    request: _Found = defaultdict(float)
+    token: _Found = defaultdict(float)
+    scale = laps.seconds / base.seconds
     for root, functions in roots.items():
-        laps = [sum(column) for column in zip(*(row.laps for row in functions), strict=True)]
-        expected = base.counts.get(root, 0) * seconds / base.seconds
-        if sum(laps) < _BACKGROUND * expected:
+        of_root = _whole([sum(column) for column in zip(*(row.laps for row in functions), strict=True)], laps)
+        total, expected = sum(of_root), base.counts.get(root, 0) * scale
+        if total < _BACKGROUND * expected:
             continue
-        asked = laps[:-1]
-        each = sum(1 for lap in asked if lap) >= _MOST * len(asked)
-        requests = lap_requests * len(asked) - base.requests * seconds / base.seconds
+        *asked, rest = of_root
+        if rest * len(asked) > _PUT_OFF * sum(asked) or sum(1 for lap in asked if lap) < _MOST * len(asked):
+            share = (1 - expected / total) / (laps.requests * len(asked) - base.requests * scale)
+            for row in functions:
+                request[_function(row)] += sum(row.laps) * share
+            continue
         for row in functions:
-            for kind, total in enumerate(found):
-                ofkind = sorted(row.laps[kind:-1:kinds])
-                shared = sum(row.laps) * (1 - expected / sum(laps)) / requests
-                bytecodes = ofkind[len(ofkind) // 4] / lap_requests if each else shared
-                total[row.module, row.function, row.line] += bytecodes
-    return [_sorted(total) for total in found]
+            whole = _whole(row.laps, laps)
+            request[_function(row)] += _typical([whole[number] / laps.requests for number in laps.undisturbed], laps)
+            if laps.tokens:
+                steady = row.laps[1:-1:_PARTS]
+                each = [steady[number] / laps.tokens[number] for number in laps.undisturbed]
+                token[_function(row)] += _typical(each, laps)
+    return _sorted(request), _sorted(token)
+
+
+def _whole(counts: Sequence[int], laps: Laps) -> list[int]:
+    """Add up the parts of laps."""
+    parts = _PARTS if laps.tokens else 1
+    return [*(sum(counts[at : at + parts]) for at in range(0, len(counts) - 1, parts)), counts[-1]]
+
+
+def _typical(values: Sequence[float], laps: Laps) -> float:
+    return sorted(values)[int(len(values) * (0.5 if laps.tokens else _CHEAP))]
+
+
+def _function(row: FunctionLaps) -> tuple[str, str, int]:
+    return row.module, row.function, row.line
 
 
 def _sorted(found: _Found) -> list[FunctionPrice]:

@@ -2,7 +2,7 @@
 
 import selectors
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loadtest.load.http1 import MalformedResponse, ResponseReader
 from loadtest.load.processes import BenchError
@@ -30,8 +30,13 @@ class CostClient:
             self.close()
             raise BenchError(f"cannot connect to the gateway: {error}") from None
 
-    def ask(self, bodies: Sequence[bytes]) -> list[ResponseReader]:
-        """Send these chats at once, one on each connection, and wait for their whole answers. Raises BenchError."""
+    def ask(
+        self, bodies: Sequence[bytes], came: Callable[[Sequence[ResponseReader]], None] = lambda _: None
+    ) -> list[ResponseReader]:
+        """Send these chats at once, one on each connection, and wait for their whole answers. Raises BenchError.
+
+        `came` gets the answers whenever something has come.
+        """
         answers = {connection: ResponseReader() for connection in self._sockets[: len(bodies)]}
         try:
             for connection, body in zip(answers, bodies, strict=True):
@@ -49,6 +54,7 @@ class CostClient:
                         assert isinstance(key.fileobj, socket.socket)
                         if self._read(key.fileobj, answers[key.fileobj]):
                             selector.unregister(key.fileobj)
+                    came(list(answers.values()))
         except (OSError, MalformedResponse) as error:
             raise BenchError(f"a request got no whole answer: {error}") from None
         return list(answers.values())

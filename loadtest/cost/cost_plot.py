@@ -55,8 +55,10 @@ def _draw(axes: "Axes", part: dict[str, Bytecodes]) -> None:
         widths = [max(0.0, part[name].packages[package]) for name in names]
         axes.barh(names, widths, left=lefts, color=colour, label=package, height=0.7)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
-    for place, right in enumerate(lefts):
-        axes.annotate(f"{right:,.0f}", (right, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+    for place, (name, right) in enumerate(zip(names, lefts, strict=True)):
+        axes.annotate(
+            f"{part[name].total:,.0f}", (right, place), (4, 0), textcoords="offset points", va="center", fontsize=8
+        )
     axes.set_xlim(0, 1.1 * max(lefts))
     plain(axes)
     axes.grid(axis="y", visible=False)

@@ -29,7 +29,7 @@ def count_wire_and_calls(scenarios: Sequence[Scenario], at: Callable[[str], None
         for scenario in scenarios:
             with load(stack, scenario) as requests:
                 at(f"{scenario.name}: bytes")
-                requests.warm_up(_STREAM_WARM_UP if scenario.stream else _WARM_UP)
+                _warm_up(requests, _STREAM_WARM_UP if scenario.stream else _WARM_UP)
                 laps = _STREAM_LAPS if scenario.stream else _LAPS
                 counts = [_counted(wire.wire_counter(stack, requests.client), requests, laps)]
                 if system_calls.missing() is None:
@@ -47,15 +47,20 @@ def count_instructions(scenarios: Sequence[Scenario], at: Callable[[str], None] 
         for scenario in scenarios:
             at(f"{scenario.name}: instructions")
             with load(stack, scenario) as requests:
-                requests.warm_up(_STREAM_WARM_UP if scenario.stream else _WARM_UP)
+                _warm_up(requests, _STREAM_WARM_UP if scenario.stream else _WARM_UP)
                 if not counting:
                     instructions.start_counting(stack.worker_pid)
                     counting = True
-                requests.warm_up(_SLOW_STREAM_WARM_UP if scenario.stream else _SLOW_WARM_UP)
+                _warm_up(requests, _SLOW_STREAM_WARM_UP if scenario.stream else _SLOW_WARM_UP)
                 laps = _SLOW_STREAM_LAPS if scenario.stream else _SLOW_LAPS
                 count = instructions.instruction_counter(stack.worker_pid, stack.folder)
                 _enter(found, requests, [_counted(count, requests, laps)])
     return found
+
+
+def _warm_up(requests: Load, laps: int) -> None:
+    for model in requests.scenario.models:
+        requests.warm_up(model, laps)
 
 
 def _counted(count: _Count, requests: Load, laps: int) -> list[dict[str, float]]:

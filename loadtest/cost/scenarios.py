@@ -78,11 +78,16 @@ class Setup:
 
     name: str
     policy: str = "least_load"
-    tenant: str = "default"
+    limited: bool = False
     tools: bool = False
     filters: bool = False
     telemetry: bool = False
     relayed: bool = False
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose key requests have."""
+        return "limited" if self.limited else "default"
 
     @property
     def settle_seconds(self) -> float:
@@ -146,10 +151,10 @@ class Scenario:
 _SETUPS: Final = (
     Setup("plain"),
     Setup("tools", tools=True),
-    Setup("limits", tenant="limited"),
+    Setup("limits", limited=True),
     Setup("filters", filters=True),
     Setup("telemetry", telemetry=True),
-    Setup("everything", policy="auto", tenant="limited", filters=True, telemetry=True),
+    Setup("everything", policy="auto", limited=True, filters=True, telemetry=True),
     Setup("relayed", relayed=True),
 )
 SCENARIOS: Final = tuple(
