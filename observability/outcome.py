@@ -28,6 +28,9 @@ class Outcome(enum.Enum):
     STORE_ERROR = "store_error"
     INTERNAL_ERROR = "internal_error"
 
+    # An enumeration's own hash is that of its name, in Python; members are equal only to themselves.
+    __hash__ = object.__hash__
+
 
 #: The service's own failures, which service levels count.
 FAILED: Final = frozenset(

@@ -1,5 +1,6 @@
 """The connection under a store's client: the `Server` protocol, and its implementation for one server."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -97,11 +98,17 @@ def is_closed(connection: AbstractConnection) -> bool:
 
 def packed(sha: str, calls: Sequence[Call]) -> bytes:
     """Encode EVALSHA for each call (RESP, arrays of bulk strings); the client's own encoder handles any value."""
-    head = b"*5\r\n$7\r\nEVALSHA\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(sha), sha.encode())
-    return b"".join(
-        b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (head, len(name), name, len(argument), argument)
-        for name, argument in ((key.encode(), argument) for key, argument in calls)
-    )
+    head, parts = _evalsha(sha), []
+    for key, argument in calls:
+        name = key.encode()
+        parts.append(b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (head, len(name), name, len(argument), argument))
+    return b"".join(parts)
+
+
+@functools.lru_cache
+def _evalsha(sha: str) -> bytes:
+    """Encode EVALSHA of a script with one key and one argument, as far as the key."""
+    return b"*5\r\n$7\r\nEVALSHA\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(sha), sha.encode())
 
 
 async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[Call]) -> list[Reply]:
@@ -110,6 +117,7 @@ async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[
     By hand: the client's own pipeline costs twice as much, and this is paid by every request.
     """
     replies: list[Reply] = []
+    read_only = False
     try:
         await connection.send_packed_command(packed(sha, calls), check_health=False)
         for _ in calls:
@@ -117,11 +125,12 @@ async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[
                 replies.append(await connection.read_response())
             except ResponseError as error:
                 replies.append(error)
+                read_only = read_only or isinstance(error, ReadOnlyError)
     except BaseException:
         # Replies still to come would be taken for those of the next call.
         await connection.disconnect()
         raise
-    if any(isinstance(reply, ReadOnlyError) for reply in replies):
+    if read_only:
         # The server was the primary; a new connection may reach the new one.
         await connection.disconnect()
     return replies

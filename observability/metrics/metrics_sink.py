@@ -1,12 +1,14 @@
-"""Fold ended requests into counters and histograms, in a few microseconds each and with a bounded number of series."""
+"""Fold ended requests into counters and histograms, by batches and with a bounded number of series."""
 
-from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 from observability.metrics import declarations as declared
 from observability.metrics.metric import OTHER
-from observability.metrics.names import FirstNames, KnownNames
+from observability.metrics.names import FirstNames, KnownNames, ModelNames
 from observability.metrics.recent import failed_view, routed_view
 from observability.metrics.record_fold import ModelSeries, PoolSeries, TenantSeries
 from observability.metrics.snapshot import Distribution, Labels, Numbers, empty
@@ -21,9 +23,16 @@ MOST_ENDPOINTS: Final = 32
 FAILURES_KEPT: Final = 48
 MISTAKES_KEPT: Final = 16
 ROUTED_KEPT: Final = 32
-#: Between the model and the adapter in a requested model's name.
-_SEPARATOR: Final = ":"
 _FINE: Final = (Outcome.OK, Outcome.CUT)
+
+_TENANT: Final = attrgetter("tenant")
+_MODEL: Final = attrgetter("model")
+_POOL: Final = attrgetter("pool")
+_TIER: Final = attrgetter("tier")
+_REPLICA: Final = attrgetter("replica")
+_ADMITTED: Final = attrgetter("admitted")
+_VERDICTS: Final = attrgetter("verdicts")
+_ENDING: Final = attrgetter("endpoint", "model", "tenant", "outcome")
 
 
 class MetricsSink:
@@ -32,7 +41,7 @@ class MetricsSink:
     def __init__(self, pools: Mapping[str, Collection[str]], tiers: Collection[str], tenants: TenantNames) -> None:
         """`pools` are the configured ones, by model."""
         self.tenants = tenants
-        self._models = KnownNames(pools)
+        self._models = ModelNames(pools)
         self._pool_names = {model: KnownNames(names) for model, names in pools.items()}
         self._tiers = KnownNames(tiers)
         self._endpoints = FirstNames(MOST_ENDPOINTS)
@@ -49,9 +58,11 @@ class MetricsSink:
 
     def take(self, records: Sequence[RequestRecord]) -> None:
         """Fold a batch of records."""
-        for record in records:
-            self._fold(record)
-        self._routed.extend([record for record in records[-ROUTED_KEPT:] if record.replica])
+        tenants = self.tenants.labels(list(map(_TENANT, records)))
+        self._count(records, tenants)
+        for model, of_model in _grouped(records, _MODEL, self._models):
+            self._fold(model, of_model, tenants)
+        self._routed.extend(filter(_REPLICA, records[-ROUTED_KEPT:]))
 
     async def aclose(self) -> None:
         """Do nothing: no resource is open."""
@@ -91,38 +102,44 @@ class MetricsSink:
         failed = [failed_view(record) for record in (*self._failures, *self._mistakes)]
         return failed + [routed_view(record) for record in self._routed]
 
-    def _fold(self, record: RequestRecord) -> None:
-        outcome = record.outcome
-        if outcome not in _FINE:
-            (self._failures if outcome in FAILED else self._mistakes).append(record)
-        model, tenant = self._models[record.model], self.tenants.shown(record.tenant)
-        if model == OTHER and (base := record.model.rpartition(_SEPARATOR)[0]):
-            model = self._models[base]
-        key = (self._endpoints[record.endpoint], model, tenant, outcome.value)
-        self._requests[key] = self._requests.get(key, 0) + 1
-        for rule, action, where, _, times in record.verdicts:
+    def _count(self, records: Sequence[RequestRecord], tenants: Mapping[str, str]) -> None:
+        """Count the endings of requests, and their filters' verdicts; keep those that failed."""
+        failed = False
+        for (endpoint, model, tenant, outcome), count in Counter(map(_ENDING, records)).items():
+            failed = failed or outcome not in _FINE
+            key = (self._endpoints[endpoint], self._models[model], tenants[tenant], outcome.value)
+            self._requests[key] = self._requests.get(key, 0) + count
+        if failed:
+            for record in records:
+                if record.outcome not in _FINE:
+                    (self._failures if record.outcome in FAILED else self._mistakes).append(record)
+        for rule, action, where, _, times in chain.from_iterable(map(_VERDICTS, records)):
             labels = (self._rules[rule], action, where)
             self._verdicts[labels] = self._verdicts.get(labels, 0) + times
+
+    def _fold(self, model: str, records: Sequence[RequestRecord], tenants: Mapping[str, str]) -> None:
+        """Add a model's requests to its series."""
         pools = self._pool_names.get(model)
         if pools is None:
-            # The request named no configured model.
+            # The requests named no configured model.
             return
-        pair = (model, pools[record.pool])
-        pool_series = self._by_pool.get(pair)
-        if pool_series is None:
-            pool_series = self._by_pool[pair] = PoolSeries()
-        pool_series.fold(record)
-        if record.admitted:
-            of_tier = (model, self._tiers[record.tier])
-            queue = self._queues.get(of_tier)
+        for pool, of_pool in _grouped(records, _POOL, pools):
+            pair = (model, pool)
+            pool_series = self._by_pool.get(pair)
+            if pool_series is None:
+                pool_series = self._by_pool[pair] = PoolSeries()
+            pool_series.fold(of_pool)
+        for tier, of_tier in _grouped(list(filter(_ADMITTED, records)), _TIER, self._tiers):
+            queue = self._queues.get((model, tier))
             if queue is None:
-                queue = self._queues[of_tier] = empty(declared.QUEUE_SECONDS)
-            queue.add(record.admitted - record.reserved, declared.QUEUE_SECONDS.bounds)
+                queue = self._queues[model, tier] = empty(declared.QUEUE_SECONDS)
+            queue.add_all([record.admitted - record.reserved for record in of_tier], declared.QUEUE_SECONDS.bounds)
         model_series = self._by_model.get(model)
         if model_series is None:
             model_series = self._by_model[model] = ModelSeries()
-        model_series.fold(record)
-        self._of_tenant(model, tenant).fold(record)
+        model_series.fold(records)
+        for tenant, of_tenant in _grouped(records, _TENANT, tenants):
+            self._of_tenant(model, tenant).fold(of_tenant)
 
     def _of_tenant(self, model: str, tenant: str) -> TenantSeries:
         pair = (model, tenant)
@@ -130,3 +147,16 @@ class MetricsSink:
         if series is None:
             series = self._by_tenant[pair] = TenantSeries()
         return series
+
+
+def _grouped(
+    records: Sequence[RequestRecord], name_of: Callable[[RequestRecord], str], labels: Mapping[str, str]
+) -> Iterable[tuple[str, Sequence[RequestRecord]]]:
+    """Group records, in their order, by the label of a name: most batches have one or few."""
+    found = dict.fromkeys(map(labels.__getitem__, map(name_of, records)))
+    if len(found) == 1:
+        return ((found.popitem()[0], records),)
+    groups: dict[str, list[RequestRecord]] = {label: [] for label in found}
+    for record in records:
+        groups[labels[name_of(record)]].append(record)
+    return groups.items()

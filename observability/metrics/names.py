@@ -32,6 +32,14 @@ class KnownNames(dict[str, str]):
         return OTHER
 
 
+class ModelNames(KnownNames):
+    """Names of models, of which `MODEL:ADAPTER` is its model's."""
+
+    def __missing__(self, name: str) -> str:
+        base = name.rpartition(":")[0]
+        return self.get(base, OTHER) if base else OTHER
+
+
 class FirstNames(dict[str, str]):
     """Map the first `most` names to themselves and all later ones to `other`."""
 

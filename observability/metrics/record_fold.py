@@ -1,13 +1,20 @@
-"""Hold the series of one pool, model or tenant, and fold requests into them."""
+"""Hold the series of one pool, model or tenant, and fold batches of requests into them.
 
-from bisect import bisect_left
-from operator import add
+What is summed or counted alone is so by C, over the whole batch; sums of times are added in the order of the requests,
+so that batches make no difference to their last bit.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
+from itertools import repeat
+from operator import add, attrgetter, sub
 from typing import Final
 
 from observability.metrics import declarations as declared
 from observability.metrics.metric import OTHER
 from observability.metrics.names import label
-from observability.metrics.snapshot import Distribution, Numbers, empty
+from observability.metrics.snapshot import Numbers, empty
 from observability.record import RequestRecord
 
 _REQUEST: Final = declared.REQUEST_SECONDS.bounds
@@ -20,6 +27,26 @@ _FILTER: Final = declared.FILTER_SECONDS.bounds
 _NANO: Final = 1e9
 #: Bound on reasons; a policy has a handful.
 _MOST_REASONS: Final = 64
+_NONE: Final = repeat(0)
+
+_SENT: Final = attrgetter("sent")
+_LAST_TOKEN: Final = attrgetter("last_token")
+_STREAM: Final = attrgetter("stream")
+_DECIDED: Final = attrgetter("policy", "reason")
+_PROMPT_TOKENS: Final = attrgetter("prompt_tokens")
+_PREDICTED_TOKENS: Final = attrgetter("predicted_tokens")
+_CACHED_TOKENS: Final = attrgetter("cached_tokens")
+_COMPLETION_TOKENS: Final = attrgetter("completion_tokens")
+_REASONING_TOKENS: Final = attrgetter("reasoning_tokens")
+_REJECTED_TOKENS: Final = attrgetter("rejected_tokens")
+_COST: Final = attrgetter("cost_nano_usd")
+_RETRIES: Final = attrgetter("retries")
+_MIGRATIONS: Final = attrgetter("migrations")
+_HEDGES: Final = attrgetter("hedges")
+_GAPS: Final = attrgetter("gaps")
+_GAP_SECONDS: Final = attrgetter("gap_seconds")
+_FILTER_SECONDS: Final = attrgetter("filter_seconds")
+_HELD_SECONDS: Final = attrgetter("held_seconds")
 
 
 class PoolSeries:
@@ -52,38 +79,44 @@ class PoolSeries:
         self.prompt = self.predicted = self.cached = 0
         self.routed: dict[tuple[str, str], int] = {}
 
-    def fold(self, record: RequestRecord) -> None:
-        """Add a request."""
-        arrived, sent, last, ended = record.arrived, record.sent, record.last_token, record.ended
-        self.request.add(ended - arrived, _REQUEST)
+    def fold(self, records: Sequence[RequestRecord]) -> None:
+        """Add requests."""
+        self.request.add_all([record.ended - record.arrived for record in records], _REQUEST)
+        sent = list(filter(_SENT, records))
         if not sent:
             return
-        decided = (record.policy, record.reason)
-        if decided not in self.routed and len(self.routed) >= _MOST_REASONS:
-            decided = (record.policy, OTHER)
-        self.routed[decided] = self.routed.get(decided, 0) + 1
-        self.prompt += record.prompt_tokens
-        self.predicted += record.predicted_tokens
-        self.cached += record.cached_tokens
-        if record.retries or record.migrations or record.hedges:
-            self.retries += record.retries
-            self.migrations += record.migrations
-            self.hedges += record.hedges
-        if not last:
-            return
-        self.gateway.add(sent - arrived + ended - last, _GATEWAY)
-        self.engine.add(last - sent, _ENGINE)
-        if record.stream:
-            # Only streams deliver tokens one by one.
-            first = record.first_token
-            self.first_token.add(first - arrived, _FIRST_TOKEN)
-            tokens = record.completion_tokens / (record.sequences or 1)
-            if last > first and tokens > 1.0:
-                self.per_token.add((last - first) / (tokens - 1.0), _PER_TOKEN)
-        if record.gaps:
+        for (policy, reason), count in Counter(map(_DECIDED, sent)).items():
+            known = (policy, reason) in self.routed or len(self.routed) < _MOST_REASONS
+            decided = (policy, reason if known else OTHER)
+            self.routed[decided] = self.routed.get(decided, 0) + count
+        self.prompt += sum(map(_PROMPT_TOKENS, sent))
+        self.predicted += sum(map(_PREDICTED_TOKENS, sent))
+        self.cached += sum(map(_CACHED_TOKENS, sent))
+        self.retries += sum(map(_RETRIES, sent))
+        self.migrations += sum(map(_MIGRATIONS, sent))
+        self.hedges += sum(map(_HEDGES, sent))
+        answered = list(filter(_LAST_TOKEN, sent))
+        self.gateway.add_all(
+            [record.sent - record.arrived + record.ended - record.last_token for record in answered], _GATEWAY
+        )
+        self.engine.add_all([record.last_token - record.sent for record in answered], _ENGINE)
+        # Only streams deliver tokens one by one.
+        streams = list(filter(_STREAM, answered))
+        self.first_token.add_all([record.first_token - record.arrived for record in streams], _FIRST_TOKEN)
+        self.per_token.add_all(
+            [
+                (record.last_token - record.first_token) / (tokens - 1.0)
+                for record in streams
+                if (tokens := record.completion_tokens / (record.sequences or 1)) > 1.0
+                and record.last_token > record.first_token
+            ],
+            _PER_TOKEN,
+        )
+        paced = list(filter(_GAPS, answered))
+        if paced:
             gaps = self.inter_token
-            gaps.counts = list(map(add, gaps.counts, record.gaps))
-            gaps.sum += record.gap_seconds
+            gaps.counts = list(map(sum, zip(gaps.counts, *map(_GAPS, paced), strict=True)))
+            gaps.sum = reduce(add, map(_GAP_SECONDS, paced), gaps.sum)
 
     def collect(self, numbers: Numbers, model: str, pool: str) -> None:
         """Put all series in; empty histograms, such as those of a pool that only streams, are left out."""
@@ -119,21 +152,13 @@ class ModelSeries:
         self.filtering = empty(declared.FILTER_SECONDS)
         self.held = empty(declared.FILTER_HELD_SECONDS)
 
-    def fold(self, record: RequestRecord) -> None:
-        """Add a request."""
-        if record.sent:
-            self._count(self.prompt, record.prompt_tokens)
-            if record.last_token:
-                self._count(self.answer, record.completion_tokens)
-        if record.filter_seconds:
-            self.filtering.add(record.filter_seconds, _FILTER)
-        if record.held_seconds:
-            self.held.add(record.held_seconds, _FILTER)
-
-    @staticmethod
-    def _count(distribution: Distribution, tokens: int) -> None:
-        distribution.counts[bisect_left(_TOKENS, tokens)] += 1
-        distribution.sum += tokens
+    def fold(self, records: Sequence[RequestRecord]) -> None:
+        """Add requests."""
+        sent = list(filter(_SENT, records))
+        self.prompt.add_all(list(map(_PROMPT_TOKENS, sent)), _TOKENS)
+        self.answer.add_all(list(map(_COMPLETION_TOKENS, filter(_LAST_TOKEN, sent))), _TOKENS)
+        self.filtering.add_all(list(filter(None, map(_FILTER_SECONDS, records))), _FILTER)
+        self.held.add_all(list(filter(None, map(_HELD_SECONDS, records))), _FILTER)
 
     def collect(self, numbers: Numbers, model: str) -> None:
         """Put all series in."""
@@ -157,16 +182,17 @@ class TenantSeries:
         #: In nanodollars, so that sums are exact.
         self.cost = 0
 
-    def fold(self, record: RequestRecord) -> None:
-        """Add a request."""
-        self.rejected += record.rejected_tokens
-        if record.sent:
-            cached, reasoning = record.cached_tokens, record.reasoning_tokens
-            self.cached += cached
-            self.input += max(0, record.prompt_tokens - cached)
-            self.reasoning += reasoning
-            self.output += max(0, record.completion_tokens - reasoning)
-            self.cost += record.cost_nano_usd
+    def fold(self, records: Sequence[RequestRecord]) -> None:
+        """Add requests."""
+        self.rejected += sum(map(_REJECTED_TOKENS, records))
+        sent = list(filter(_SENT, records))
+        prompts, cached = list(map(_PROMPT_TOKENS, sent)), list(map(_CACHED_TOKENS, sent))
+        completions, reasoning = list(map(_COMPLETION_TOKENS, sent)), list(map(_REASONING_TOKENS, sent))
+        self.cached += sum(cached)
+        self.input += sum(map(max, map(sub, prompts, cached), _NONE))
+        self.reasoning += sum(reasoning)
+        self.output += sum(map(max, map(sub, completions, reasoning), _NONE))
+        self.cost += sum(map(_COST, sent))
 
     def add(self, other: "TenantSeries") -> None:
         """Add the series of another tenant."""

@@ -6,7 +6,7 @@ for tenants that come repeatedly. The worker that holds the list that all worker
 apart and not shown, so that nothing is ever counted under one name and later under another.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from observability.metrics.metric import NOTHING, OTHER
@@ -51,6 +51,12 @@ class TenantNames:
         """Return the label of a request's tenant, and count the request."""
         found = self._shown.get(tenant)
         return found if found is not None else self._newcomer(tenant)
+
+    def labels(self, tenants: Sequence[str]) -> Mapping[str, str]:
+        """Return the labels of requests' tenants, one for each request, by name; and count the requests."""
+        if self._shown.keys() >= set(tenants):
+            return self._shown
+        return {tenant: self.shown(tenant) for tenant in tenants}
 
     @property
     def pending(self) -> Collection[str]:

@@ -1,14 +1,14 @@
 """Batches a worker's limit operations: those of one event-loop tick, or of one round trip, share the next round trip.
 
 Operations of one tenant travel as one script call (gateway/tenancy/limits/lua/batch.lua), all tenants' calls in one
-round trip.
+round trip. Settlements and bookings, for which nobody waits, go with the next reservation of any tenant, or by
+themselves after SETTLE_SECONDS.
 A reservation that cannot be had fails at once while the store is away; what must not be lost waits until it is back.
 """
 
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
@@ -43,6 +43,9 @@ PROBE_SECONDS: Final = 0.25
 #: Round trips with more than a few operations are at least this far apart, in seconds.
 GATHER_SECONDS: Final = 0.002
 FEW: Final = 4
+#: A settlement waits for a reservation that takes it along, for so many seconds at most: as long as a reservation may
+#: wait for others under load. Until then other workers do not see what it frees.
+SETTLE_SECONDS: Final = GATHER_SECONDS
 #: Operations in one script call: at some 10 us each, the store is never blocked for more than milliseconds.
 MAX_BATCH: Final = 256
 #: Settlements kept while the store is away; further ones are dropped, and their leases end by timeout.
@@ -52,8 +55,9 @@ FRESH_PART: Final = 0.8
 
 _encode = msgspec.msgpack.Encoder().encode
 _Reply = tuple[int, list[Any], list[tuple[str, str, int, int, int]]]
-_decoder: Final[msgspec.msgpack.Decoder[_Reply]] = msgspec.msgpack.Decoder(_Reply)
+_decode: Final[Callable[[bytes], _Reply]] = msgspec.msgpack.Decoder(_Reply).decode
 
+_NEVER: Final = float("-inf")
 _STOPPED: Final = "The gateway is shutting down."
 
 Operation = list[Any]
@@ -69,35 +73,29 @@ class ScriptStore(Protocol):
         """Run a Lua script for each (key, argument) in one round trip."""
 
 
-class _Queue:
-    """One tenant's unsent operations."""
+class _Batch(msgspec.Struct, eq=False):
+    """Operations of one tenant that wait for a round trip or are in one, each reservation with the future of its
+    answer.
+    """
 
-    __slots__ = ("posts", "reserves")
+    tenant: str
+    posts: list[tuple[Operation, Plan | None]] = []
+    reserves: list[tuple[Operation, Plan, asyncio.Future[list[Any]]]] = []
 
-    def __init__(self) -> None:
-        self.posts: deque[tuple[Operation, Plan | None]] = deque()
-        self.reserves: deque[tuple[Operation, Plan, asyncio.Future[list[Any]]]] = deque()
+    def split(self) -> "_Batch":
+        """Cut off what is more than MAX_BATCH operations."""
+        most = max(0, MAX_BATCH - len(self.posts))
+        rest = _Batch(self.tenant, self.posts[MAX_BATCH:], self.reserves[most:])
+        del self.posts[MAX_BATCH:], self.reserves[most:]
+        return rest
 
 
-class _Batch:
-    """Operations of one tenant in flight, each with the future of its reply."""
+class _Queues(dict[str, _Batch]):
+    """The unsent operations by tenant."""
 
-    __slots__ = ("operations", "plans", "posts", "tenant", "waiting")
-
-    def __init__(self, tenant: str) -> None:
-        self.tenant = tenant
-        self.operations: list[Operation] = []
-        self.plans: dict[str, tuple[int, msgspec.Raw]] = {}
-        self.posts: list[tuple[Operation, Plan | None]] = []
-        self.waiting: list[tuple[int, str, asyncio.Future[list[Any]]]] = []
-
-    def add(self, operation: Operation, plan: Plan | None) -> None:
-        if plan is not None:
-            known = self.plans.get(plan.digest)
-            if known is None:
-                known = self.plans[plan.digest] = (len(self.plans) + 1, plan.encoded)
-            operation[2] = known[0]
-        self.operations.append(operation)
+    def __missing__(self, tenant: str) -> _Batch:
+        batch = self[tenant] = _Batch(tenant)
+        return batch
 
 
 class LimitsBatcher:
@@ -115,6 +113,8 @@ class LimitsBatcher:
         """`timeout` bounds a store call, in seconds; `on_alert` is called with a tenant and its budget's alert."""
         self.holder = holder
         self.available = True
+        #: The tenants of the leases held here, by the lease's id.
+        self.leases: dict[str, str] = {}
         #: Durations of round trips, and the number of store failures.
         self.seconds = empty(STORE_SECONDS)
         self.errors = 0
@@ -122,18 +122,19 @@ class LimitsBatcher:
         self._timeout = timeout
         self._on_alert = on_alert
         self._clock = clock
-        self._queues: dict[str, _Queue] = {}
+        self._queues = _Queues()
         self._wake = asyncio.Event()
+        #: Wakes for operations that no reservation has taken along; None while none waits for that.
+        self._wake_later: asyncio.TimerHandle | None = None
         self._backlog = 0
         #: Held while a round trip is in flight.
         self._round_trip = asyncio.Lock()
-        self._leases: dict[str, int] = {}
         #: When each tenant was last registered as having leases here.
         self._known: dict[str, float] = {}
         #: Tenants that were checked and had no leases.
         self._empty: set[str] = set()
         self._numbers = 0
-        #: Start of the last round trip, and its number of operations.
+        #: Start of the last round trip, and the number of operations last taken for one.
         self._departed = float("-inf")
         self._last_load = 0
         #: The store's clock minus ours, in ms; None until the first reply.
@@ -149,7 +150,7 @@ class LimitsBatcher:
         if not self.available:
             raise StoreUnavailable
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        self._queue(tenant).reserves.append((operation, plan, future))
+        self._queues[tenant].reserves.append((operation, plan, future))
         self._wake.set()
         return future
 
@@ -159,24 +160,19 @@ class LimitsBatcher:
             log.error("the store is away for too long: an end of a request of tenant %s is not counted", tenant)
             return
         self._backlog += 1
-        self._queue(tenant).posts.append((operation, plan))
-        self._wake.set()
+        self._queues[tenant].posts.append((operation, plan))
+        if self._wake_later is None:
+            self._wake_later = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._wake_for_posts)
 
     def disown(self, tenant: str, lease_id: str) -> None:
         """End a lease whose request is gone, if it was granted at all."""
         self.post(tenant, [SETTLE, lease_id, UNUSED, 0, 0, 0])
 
-    def opened(self, tenant: str) -> None:
-        """Count a lease of the tenant that is now held."""
-        self._leases[tenant] = self._leases.get(tenant, 0) + 1
-
-    def ended(self, tenant: str) -> None:
-        """Discount a lease of the tenant that has ended."""
-        left = self._leases[tenant] - 1
-        if left:
-            self._leases[tenant] = left
-        else:
-            del self._leases[tenant]
+    def end(self, lease_id: str, ending: int, prompt: int, cached: int, completion: int) -> None:
+        """End one of `leases`; a second ending of it does nothing."""
+        tenant = self.leases.pop(lease_id, None)
+        if tenant is not None:
+            self.post(tenant, [SETTLE, lease_id, ending, prompt, cached, completion])
 
     async def run(self) -> None:
         """Send batches until cancelled, through outages."""
@@ -185,9 +181,10 @@ class LimitsBatcher:
             while True:
                 if self.available:
                     await self._wake.wait()
+                    if self._last_load > FEW and (wait := self._departed + GATHER_SECONDS - self._clock()) > 0:
+                        await asyncio.sleep(wait)
                 else:
                     await asyncio.sleep(PROBE_SECONDS)
-                await self._delay_round_trip()
                 self._wake.clear()
                 try:
                     await self._deliver(self._take())
@@ -199,12 +196,6 @@ class LimitsBatcher:
             await asyncio.gather(renewing, return_exceptions=True)
             self._refuse_waiting(StoreUnavailable(_STOPPED))
 
-    async def _delay_round_trip(self) -> None:
-        """Under load, delay the next round trip a little: more operations then share its cost."""
-        wait = self._departed + GATHER_SECONDS - self._clock()
-        if self._last_load > FEW and wait > 0:
-            await asyncio.sleep(wait)
-
     async def flush(self) -> None:
         """Send what is waiting, once, when a process ends; what fails is left to the leases' timeout."""
         for _ in range(1 + self._backlog // MAX_BATCH):
@@ -213,51 +204,50 @@ class LimitsBatcher:
         async with self._round_trip:
             pass  # the round trip in flight before has arrived
 
-    def _queue(self, tenant: str) -> _Queue:
-        queue = self._queues.get(tenant)
-        if queue is None:
-            queue = self._queues[tenant] = _Queue()
-        return queue
-
-    def _take(self) -> list[_Batch]:
-        """The next batch of each tenant, settlements first: they free capacity for the reservations."""
-        batches = []
-        for tenant, queue in list(self._queues.items()):
-            batch = _Batch(tenant)
-            while queue.posts and len(batch.operations) < MAX_BATCH:
-                operation, plan = queue.posts.popleft()
-                batch.add(operation, plan)
-                batch.posts.append((operation, plan))
-            while queue.reserves and len(batch.operations) < MAX_BATCH:
-                operation, plan, future = queue.reserves.popleft()
-                if not future.done():
-                    batch.waiting.append((len(batch.operations), operation[1], future))
-                    batch.add(operation, plan)
-            if not queue.posts and not queue.reserves:
-                del self._queues[tenant]
-            if batch.operations:
-                batches.append(batch)
+    def _wake_for_posts(self) -> None:
+        self._wake_later = None
         if self._queues:
             self._wake.set()
+
+    def _take(self) -> list[_Batch]:
+        """The next batch of each tenant, without reservations that nobody waits for any longer."""
+        taken, self._queues = self._queues, _Queues()
+        batches, load = [], 0
+        for tenant, batch in taken.items():
+            batch.reserves = [reserve for reserve in batch.reserves if not reserve[2].done()]
+            count = len(batch.posts) + len(batch.reserves)
+            if count > MAX_BATCH:
+                self._queues[tenant] = batch.split()
+                self._wake.set()
+                count = MAX_BATCH
+            if count:
+                load += count
+                batches.append(batch)
+        self._last_load = load
         return batches
 
     async def _deliver(self, batches: list[_Batch]) -> None:
         if not batches and self.available:
             return
         replies: Sequence[bytes | StoreUnavailable] = ()
-        sent = self._clock() * 1000
+        sent = 0.0
         try:
             async with self._round_trip:
-                unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
+                known, now = self._known, self._clock()
+                forgotten = now - KNOWN_PART * LEASE_SECONDS
+                unknown = [
+                    each.tenant for each in batches if each.reserves and known.get(each.tenant, _NEVER) < forgotten
+                ]
                 if unknown or not batches:
                     await self._sweep(unknown)
+                    now = self._clock()
                 if batches:
-                    self._departed, self._last_load = self._clock(), sum(len(batch.operations) for batch in batches)
-                    sent = self._departed * 1000
-                    deadline = int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
-                    calls = [(base_key(batch.tenant), self._encoded(batch, deadline)) for batch in batches]
+                    self._departed, sent = now, now * 1000
+                    calls = self._calls(
+                        batches, int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
+                    )
                     replies = await self._store.run_many(BATCH, calls)
-                    self.seconds.add(self._clock() - self._departed, STORE_SECONDS.bounds)
+                    self.seconds.add(self._clock() - now, STORE_SECONDS.bounds)
         except StoreUnavailable as error:
             self._store_failed(error)
             replies = [error] * len(batches)
@@ -269,24 +259,40 @@ class LimitsBatcher:
             if not self.available:
                 self.available = True
                 log.warning("the store is back; limits are counted there again")
+        failed = False
         for batch, reply in zip(batches, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
+                failed = True
                 self._failed(batch, reply)
             else:
                 self._answered(batch, reply, sent)
-        if self.available and any(isinstance(reply, StoreUnavailable) for reply in replies):
+        if failed and self.available:
             self.errors += 1
             # If only some tenants' operations fail, nothing else may wake the batcher for them.
             asyncio.get_running_loop().call_later(PROBE_SECONDS, self._wake.set)
 
-    def _encoded(self, batch: _Batch, deadline: int) -> bytes:
-        plans = [encoded for _, encoded in batch.plans.values()]
-        return _encode((self.holder, int(LEASE_SECONDS * 1000), deadline, plans, batch.operations))
+    def _calls(self, batches: Sequence[_Batch], deadline: int) -> list[tuple[str, bytes]]:
+        """Encode the script's calls, settlements first: they free capacity for the reservations."""
+        calls = []
+        for batch in batches:
+            places: dict[Plan, int] = {}
+            operations = []
+            for operation, plan in batch.posts:
+                if plan is not None:
+                    operation[2] = places.setdefault(plan, len(places) + 1)
+                operations.append(operation)
+            for operation, plan, _ in batch.reserves:
+                operation[2] = places.setdefault(plan, len(places) + 1)
+                operations.append(operation)
+            plans = [plan.encoded for plan in places]
+            argument = (self.holder, int(LEASE_SECONDS * 1000), deadline, plans, operations)
+            calls.append((base_key(batch.tenant), _encode(argument)))
+        return calls
 
     def _answered(self, batch: _Batch, reply: bytes, sent: float) -> list[Any]:
         """Resolve the futures of a batch and return the script's replies."""
         try:
-            now_ms, answers, alerts = _decoder.decode(reply)
+            now_ms, answers, alerts = _decode(reply)
         except msgspec.MsgspecError as error:
             unreadable = StoreUnavailable("The gateway's store gave an answer that cannot be read.")
             unreadable.__cause__ = error
@@ -294,27 +300,31 @@ class LimitsBatcher:
             return []
         self._compare_clocks(now_ms, sent)
         self._backlog -= len(batch.posts)
-        for position, lease_id, future in batch.waiting:
-            if future.done():
-                # The request is gone; its lease, if it was granted, has no owner.
-                self.disown(batch.tenant, lease_id)
-            else:
-                future.set_result(answers[position])
+        if batch.reserves:
+            for (operation, _, future), answer in zip(batch.reserves, answers[len(batch.posts) :], strict=True):
+                if future.done():
+                    # The request is gone; its lease, if it was granted, has no owner.
+                    self.disown(batch.tenant, operation[1])
+                else:
+                    future.set_result(answer)
         for alert in alerts:
             self._on_alert(batch.tenant, alert)
         return answers
 
     def _compare_clocks(self, now_ms: int, sent: float) -> None:
         """Narrow the clock offset: the store's clock showed `now_ms` at some time between `sent` and now."""
-        least, most = now_ms - self._clock() * 1000, now_ms + 1 - sent
-        self._offset_ms = most if self._offset_ms is None else min(max(self._offset_ms, least), most)
+        least, most, offset = now_ms - self._clock() * 1000, now_ms + 1 - sent, self._offset_ms
+        if offset is None or offset > most:
+            self._offset_ms = most
+        elif offset < least:
+            self._offset_ms = least
 
     def _failed(self, batch: _Batch, error: StoreUnavailable) -> None:
-        queue = self._queue(batch.tenant)
-        queue.posts.extendleft(reversed(batch.posts))
-        for _, lease_id, future in batch.waiting:
+        queue = self._queues[batch.tenant]
+        queue.posts[:0] = batch.posts
+        for operation, _, future in batch.reserves:
             # The lease may have been granted all the same; from now on the script refuses it as too late.
-            self.disown(batch.tenant, lease_id)
+            self.disown(batch.tenant, operation[1])
             if not future.done():
                 future.set_exception(StoreUnavailable(error.message))
         if self.available:
@@ -331,8 +341,8 @@ class LimitsBatcher:
 
     def _refuse_waiting(self, error: StoreUnavailable) -> None:
         for queue in self._queues.values():
-            while queue.reserves:
-                _, _, future = queue.reserves.popleft()
+            reserves, queue.reserves = queue.reserves, []
+            for _, _, future in reserves:
                 if not future.done():
                     future.set_exception(StoreUnavailable(error.message))
 
@@ -341,8 +351,8 @@ class LimitsBatcher:
         while True:
             if self.available:
                 try:
-                    await self._touch(list(self._leases))
-                    await self._sweep(list(self._leases))
+                    await self._touch(list(set(self.leases.values())))
+                    await self._sweep(list(set(self.leases.values())))
                 except StoreUnavailable as error:
                     self._store_failed(error)
                 except Exception:
@@ -357,7 +367,7 @@ class LimitsBatcher:
         for start in range(0, len(tenants), MAX_BATCH):
             part = [_Batch(tenant) for tenant in tenants[start : start + MAX_BATCH]]
             sent = self._clock() * 1000
-            replies = await self._store.run_many(BATCH, [(base_key(b.tenant), self._encoded(b, 0)) for b in part])
+            replies = await self._store.run_many(BATCH, self._calls(part, 0))
             for batch, reply in zip(part, replies, strict=True):
                 if isinstance(reply, bytes) and self._answered(batch, reply, sent) == [False]:
                     self._empty.add(batch.tenant)
@@ -377,7 +387,3 @@ class LimitsBatcher:
         self._known.update(dict.fromkeys(tenants, sent))
         if over:
             await self._touch([name.decode() for name in over])
-
-    def _forgotten(self, tenant: str, now_ms: float) -> bool:
-        known = self._known.get(tenant)
-        return known is None or now_ms / 1000 - known > KNOWN_PART * LEASE_SECONDS

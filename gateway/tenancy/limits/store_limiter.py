@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from gateway.caching.lru import Lru
 from gateway.tenancy.limits.bookings import BookedLease, Bookings
 from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT
 from gateway.tenancy.limits.limit_refusals import refusal_error
 from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Room, Usage
-from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, LimitsBatcher
+from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, UNUSED, USED, LimitsBatcher
 from gateway.tenancy.limits.local import LocalLimits
 from observability.metrics.declarations import RESERVATION_RESULTS
 from protos.errors import StoreUnavailable
@@ -42,23 +44,22 @@ class StoreLimiter:
                 # Rates of limits that have been removed since, or that another model has, are not reported.
                 self._rates.discard(plan.key_id)
             return self._bookings.lease(plan, ask.input, ask.most, ask.sequences)
-        lease_id = f"{limits_batcher.holder}/{limits_batcher.number()}"
-        answer: list[Any] = [_TOO_LATE]
+        tenant, lease_id = plan.tenant, f"{limits_batcher.holder}/{limits_batcher.number()}"
+        operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
         future: asyncio.Future[list[Any]] | None = None
         try:
-            # A reservation that came too late is sent again once: the estimate of the store's clock may be wrong.
-            for _ in range(2):
-                operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
-                future = limits_batcher.reserve(plan.tenant, operation, plan)
+            future = limits_batcher.reserve(tenant, operation, plan)
+            answer = await future
+            if answer[0] == _TOO_LATE:
+                # It is sent again once: the estimate of the store's clock may be wrong.
+                future = limits_batcher.reserve(tenant, operation, plan)
                 answer = await future
-                if answer[0] != _TOO_LATE:
-                    break
-            else:
-                raise StoreUnavailable
+                if answer[0] == _TOO_LATE:
+                    raise StoreUnavailable
         except asyncio.CancelledError:
             # Cancelled between the reply and its reader: the batcher counts it as delivered.
             if future is not None and future.done() and not future.cancelled() and future.exception() is None:
-                limits_batcher.disown(plan.tenant, lease_id)
+                limits_batcher.disown(tenant, lease_id)
             raise
         except StoreUnavailable:
             self.reservations["failed_open" if plan.fail_open else "failed_closed"] += 1
@@ -70,7 +71,8 @@ class StoreLimiter:
             self.reservations["refused"] += 1
             raise refusal_error(plan, answer[1])
         self.reservations["granted"] += 1
-        return StoreLease(limits_batcher, ask, lease_id, answer[1])
+        limits_batcher.leases[lease_id] = tenant
+        return StoreLease(limits_batcher, lease_id, answer[1])
 
     def last_rate(self, key_id: str) -> Rate | None:
         known = self._rates.get(key_id)
@@ -118,33 +120,18 @@ def _later(room: Room, passed_ms: int) -> Room:
     return Room(room.limit, room.remaining, room.reset_ms - passed_ms)
 
 
-class StoreLease:
-    """A lease in the store."""
+class StoreLease(msgspec.Struct, eq=False):
+    """A lease in the store, which is among those of the limits batcher until its end."""
 
-    __slots__ = ("_ask", "_id", "_limits_batcher", "_open", "output")
-
-    def __init__(self, limits_batcher: LimitsBatcher, ask: Ask, lease_id: str, output: int) -> None:
-        self._limits_batcher = limits_batcher
-        self._ask = ask
-        self._id = lease_id
-        self._open = True
-        self.output = output
-        limits_batcher.opened(ask.plan.tenant)
+    limits_batcher: LimitsBatcher
+    id: str
+    output: int
 
     def settle(self, usage: Usage) -> None:
-        self._end(USED, usage.prompt, usage.cached, usage.completion)
+        self.limits_batcher.end(self.id, USED, usage.prompt, usage.cached, usage.completion)
 
     def release(self, *, rejected: bool = False) -> None:
-        self._end(REJECTED if rejected else UNUSED, 0, 0, 0)
-
-    def _end(self, *ending: int) -> None:
-        if not self._open:
-            return
-        self._open = False
-        tenant = self._ask.plan.tenant
-        self._limits_batcher.ended(tenant)
-        operation: list[Any] = [SETTLE, self._id, *ending]
-        self._limits_batcher.post(tenant, operation)
+        self.limits_batcher.end(self.id, REJECTED if rejected else UNUSED, 0, 0, 0)
 
 
 class LocalLease:

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from observability.metrics import declarations as declared
@@ -159,6 +159,19 @@ _records = st.builds(
     completion_tokens=st.integers(0, 1 << 40),
     prompt_tokens=st.integers(0, 1 << 40),
     sequences=st.integers(0, 4),
+    tier=st.sampled_from(["gold", "standard", "else"]),
+    admitted=_moments,
+    reason=st.sampled_from(["cheapest", "prefix"]),
+    rejected_tokens=st.integers(0, 9),
+    filter_seconds=st.floats(0, 10),
+    held_seconds=st.floats(0, 10),
+    gap_seconds=st.floats(0, 10),
+    verdicts=st.lists(
+        st.builds(
+            Verdict, st.sampled_from(["pii", "a"]), st.just("flag"), st.just("prompt"), st.just(""), st.integers(1, 3)
+        ),
+        max_size=2,
+    ),
 )
 
 
@@ -171,6 +184,24 @@ def test_batches_make_no_difference(records: list[RequestRecord], data: Any) -> 
         other.take(records[start:end])
     encode = msgspec.json.Encoder(order="deterministic").encode
     assert encode(_plain(numbers_of(placed(one)))) == encode(_plain(numbers_of(placed(other))))
+
+
+@given(st.lists(_records, min_size=20, max_size=40))
+@settings(deadline=None)
+def test_a_large_batch_is_its_requests_one_by_one(records: list[RequestRecord]) -> None:
+    together, alone = sink_of(), sink_of()
+    together.take(records)
+    for each in records:
+        alone.take([each])
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    assert encode(_plain(numbers_of(placed(together)))) == encode(_plain(numbers_of(placed(alone))))
+
+
+@given(st.lists(st.floats(-10, 1e3), max_size=40))
+def test_observations_of_a_batch_are_added_as_each_by_itself(values: list[float]) -> None:
+    batch, bounds = observed(declared.ENGINE_SECONDS), declared.ENGINE_SECONDS.bounds
+    batch.add_all(values, bounds)
+    assert batch == observed(declared.ENGINE_SECONDS, *values)
 
 
 def _plain(numbers: Numbers) -> dict[str, list[Any]]:

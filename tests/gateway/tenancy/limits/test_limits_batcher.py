@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from gateway.config.models.price import Price
+from gateway.tenancy.limits import limits_batcher as limits_batcher_module
 from gateway.tenancy.limits.limiter import Usage
 from gateway.tenancy.limits.limits_batcher import MAX_BATCH
 from protos.errors import StoreUnavailable
@@ -89,6 +90,38 @@ async def test_settlements_go_before_reservations(store_url: str) -> None:
             lease = await waiting
         lease.release()
         await worker.settled()
+
+
+async def test_a_settlement_waits_for_a_reservation_that_takes_it_along(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits_batcher_module, "SETTLE_SECONDS", 600.0)
+    plan = plan_of("acme", concurrency=1)
+    async with worker_of(store_url) as worker:
+        lease = await worker.reserve(plan)
+        before = evalsha_calls(store_url)
+        for _ in range(20):
+            lease.settle(USAGE)
+            lease = await worker.reserve(plan)
+        assert evalsha_calls(store_url) - before == 20
+        assert await worker.in_flight("acme") == 1
+        lease.settle(USAGE)
+        # Another tenant's takes it along too.
+        (await worker.reserve(plan_of("other", rpm=9))).release()
+        assert await worker.leases("acme") == 0
+        await worker.limits_batcher.flush()
+        assert await worker.leases("other") == 0
+        assert (await worker.used("acme")).requests == 21
+
+
+async def test_a_settlement_that_no_reservation_takes_along_goes_by_itself(store_url: str) -> None:
+    async with worker_of(store_url) as one, worker_of(store_url) as other:
+        plan = plan_of("acme", concurrency=1)
+        for _ in range(5):
+            (await one.reserve(plan)).settle(USAGE)
+            await one.settled()
+            (await other.reserve(plan)).settle(USAGE)
+            await other.settled()
 
 
 async def test_a_store_that_forgets_its_scripts_is_told_again(store_url: str) -> None:
