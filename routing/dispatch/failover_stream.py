@@ -135,7 +135,8 @@ class FailoverStream(Inbox):
             self._attempts.remove(attempt)
             attempt.close()
             self._dispatch_context.ended(attempt, None)
-        self.end(index, finish)
+        # Whole answers are read at their end only, so the last tokens and the end are one event.
+        self.end(index, finish, join=self._submit.hold_ms > 0)
 
     def parted(self, attempt: Attempt) -> None:
         self._leave(attempt)

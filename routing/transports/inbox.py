@@ -62,9 +62,13 @@ class Inbox:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def end(self, index: int, finish: Finish) -> None:
-        """Add a sequence's end and wake the reader."""
-        self._events.append((index, (), None, finish))
+    def end(self, index: int, finish: Finish, *, join: bool = False) -> None:
+        """Add a sequence's end and wake the reader; `join` makes it part of the sequence's last event, if that is new."""
+        events = self._events
+        if join and events and events[-1][0] == index:
+            events[-1] = (index, events[-1][1], events[-1][2], finish)
+            return
+        events.append((index, (), None, finish))
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

@@ -155,7 +155,11 @@ def flow_of(sequence: SequenceText, answer: ParsedAnswer) -> Delta | None:
 
 def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:
     """Parse an event of the answer's sequence; return its deltas, and the finish reason if this event ended it."""
-    index, token_ids, logprobs, _ = event
+    index, token_ids, logprobs, finish = event
+    if finish is not None and token_ids:
+        deltas, reason = take(generation, answer, (index, token_ids, logprobs, None))
+        rest, at_end = take(generation, answer, (index, (), None, finish))
+        return deltas + rest, reason or at_end
     sequence = generation.sequences[index]
     if len(token_ids) > 1 and (answer.thinking or not answer.begun or logprobs is not None):
         return _take_singly(generation, answer, event)
