@@ -63,7 +63,7 @@ class Inbox:
                 waiter.set_result(None)
 
     def end(self, index: int, finish: Finish, *, join: bool = False) -> None:
-        """Add a sequence's end and wake the reader; `join` makes it part of the sequence's last event, if that is new."""
+        """Add a sequence's end and wake the reader; `join`: as a part of its last event, if that is unread."""
         events = self._events
         if join and events and events[-1][0] == index:
             events[-1] = (index, events[-1][1], events[-1][2], finish)

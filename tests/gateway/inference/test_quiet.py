@@ -193,7 +193,8 @@ async def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.Mon
             patch.setattr(gateway.inference.prepare, "encode_prompt", fails)
             told = await answers(client)
         with monkeypatch.context() as patch:
-            patch.setattr(gateway.text.sequence_text.SequenceText, "feed", feeds)
+            for method in ("feed", "feed_last"):
+                patch.setattr(gateway.text.sequence_text.SequenceText, method, feeds)
             told += await answers(client)
         assert all(b"The gateway failed on this request" in body and MARK.encode() not in body for body in told)
         await client.chat()
