@@ -232,7 +232,7 @@ def decode_down(data: bytes) -> Welcome | Step:
 def _step(message: pb.Step) -> Step:
     # Most steps carry only tokens and load: the rarer fields are read only when they are set.
     seq, time_us, ids, runs, new, starts, finishes, logprobs = _OFTEN(message)
-    stream_ids, counts, tokens = [*ids], [*runs], [*new]
+    stream_ids, counts, tokens = ids[:], runs[:], new[:]
     if counts:
         if len(counts) != len(stream_ids) or sum(counts) != len(tokens):
             raise ProtocolError("a step whose counts do not fit its streams and tokens")

@@ -19,9 +19,10 @@ from protos.protocol_error import ProtocolError
 from protos.stock_codec import HEALTHY
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
 from replicas.consumer import Consumer
-from replicas.engine import Delta, Engine, EngineStep, Launched
+from replicas.engine import Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
+from replicas.request_owner import RequestOwner
 from replicas.server_tls import ServerTls, add_port, server_credentials
 from replicas.startup import started
 from replicas.stock_service import StockService
@@ -41,9 +42,6 @@ HELLO_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 #: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-#: Prompts from this length on occupy an engine so long that every worker is told of their start and end at once:
-#: workers with waiting requests cannot wait for the next heartbeat.
-LONG_PROMPT_TOKENS = 2048
 #: Seconds for which KV changes are gathered, where nothing else is sent to the worker.
 KV_DELAY_SECONDS = 0.02
 #: Most sequences of one submit; the APIs allow 128, and each costs memory before the engine has checked it.
@@ -62,62 +60,6 @@ _OPTIONS = [
 
 class AddressInUse(OSError):
     """The address could not be bound."""
-
-
-class _Owner:
-    """The consumer of an engine handle, its open sequences, and whether its prompt is computed.
-
-    Where the request allows it, tokens are `held`, by sequence, until `hold_until`.
-    """
-
-    __slots__ = (
-        "consumer",
-        "first_stream",
-        "held",
-        "hold_seconds",
-        "hold_until",
-        "long",
-        "open",
-        "outbox",
-        "started",
-    )
-
-    def __init__(self, consumer: Consumer, first_stream: int, submit: Submit) -> None:
-        self.consumer = consumer
-        self.outbox = consumer.outbox
-        self.first_stream = first_stream
-        self.open = set(range(submit.sampling.n))
-        self.started = False
-        self.hold_seconds = submit.hold_ms * 1e-3
-        self.hold_until = 0.0
-        self.held: dict[int, list[int]] = {}
-        self.long = len(submit.prompt_ids) >= LONG_PROMPT_TOKENS
-
-    def start(self, cached_tokens: int, now: float) -> None:
-        """Note that the prompt has been computed, `cached_tokens` of it cached."""
-        self.started = True
-        self.hold_until = now + self.hold_seconds
-        self.outbox.add_start(self.first_stream, cached_tokens)
-
-    def hold(self, delta: Delta, now: float) -> bool:
-        """Hold a delta's tokens; return whether the time is over, and all that were held are in the outbox."""
-        held = self.held.get(delta.index)
-        if held is None:
-            self.held[delta.index] = delta.token_ids
-        else:
-            held += delta.token_ids
-        if now < self.hold_until:
-            return False
-        for index in list(self.held):
-            self.release(index)
-        self.hold_until = now + self.hold_seconds
-        return True
-
-    def release(self, index: int) -> None:
-        """Put the tokens that a sequence holds into the outbox."""
-        held = self.held.pop(index, None)
-        if held:
-            self.outbox.add_tokens(self.first_stream + index, held, None)
 
 
 class ReplicaServer:
@@ -141,7 +83,7 @@ class ReplicaServer:
         self._tls = tls
         self._epoch = time.time_ns() if epoch is None else epoch
         self._sessions: set[Session] = set()
-        self._owners: dict[int, _Owner] = {}
+        self._owners: dict[int, RequestOwner] = {}
         self._handles = 0
         self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
         self._work: Work | None = None
@@ -289,7 +231,7 @@ class ReplicaServer:
             self._forget(handle, owner)
         return owner.consumer
 
-    def _forget(self, handle: int, owner: _Owner) -> None:
+    def _forget(self, handle: int, owner: RequestOwner) -> None:
         del self._owners[handle]
         owner.consumer.request_ended(owner.first_stream)
         if not self._owners:
@@ -418,7 +360,7 @@ class ReplicaServer:
         """Submit a request, whose streams go to `consumer` numbered from `first_stream`; return its handle."""
         self._handles += 1
         handle = self._handles
-        owner = _Owner(consumer, first_stream, submit)
+        owner = RequestOwner(consumer, first_stream, submit)
         self._owners[handle] = owner
         self._idle.clear()
         if self._draining:

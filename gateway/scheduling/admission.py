@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.scheduling.capacity import Demand, Need, parts_of
 from gateway.scheduling.division import TenantUse
+from gateway.scheduling.fair_queue import cost_of
 from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
 
 
@@ -30,13 +31,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 class PendingRequest:
-    """A request for admission with its current route and demand."""
+    """A request for admission with its current route and demand, and its cost as expected."""
 
     def __init__(self, request: AdmissionRequest, tenant: TenantUse) -> None:
         self.request = request
         self.tenant = tenant
         self.route = request.route
         self.demand = demand_of(request, request.route)
+        self.cost = cost_of(request.route.prompt_tokens, request.expected_output)
 
 
 class Queue(Protocol):
@@ -64,7 +66,6 @@ class Admission(PendingRequest):
     """
 
     decision: Decision | None = None
-    cost = 0
     charged: int | None = None
     waited_seconds = 0.0
     #: Whether a submit was sent to any replica.

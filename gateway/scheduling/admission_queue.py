@@ -8,12 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from math import exp
 
 import msgspec
 
 from gateway.config.admission import AdmissionSettings
 from gateway.scheduling.admission import Admission, AdmissionRequest, PendingRequest, demand_of
+from gateway.scheduling.admission_rate import AdmissionRate
 from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.scheduling.capacity import (
     Demand,
@@ -23,6 +23,7 @@ from gateway.scheduling.capacity import (
     parts_of,
     servable,
     sum_of,
+    sums_of,
     usable,
     with_promised,
 )
@@ -37,10 +38,6 @@ from routing.dispatch.dispatch import RequestHandle
 
 log = logging.getLogger(__name__)
 
-#: Bounds of the `Retry-After` that clients get, and its value while the rate is unknown, in seconds.
-SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
-#: Time constant of the moving average of the admission rate, in seconds.
-RATE_SECONDS = 5.0
 #: Seconds that the first in line waits in vain before a replica is held for it.
 HOLD_SECONDS = 1.0
 #: After refusing more requests than this in a row, pause for so many seconds per refused request.
@@ -90,9 +87,7 @@ class AdmissionQueue:
         self._deadlines: list[tuple[float, int, Waiter]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
-        self._granted = 0  # cost admitted since the rate was last computed
-        self._rate = 0.0
-        self._rated_at = clock()
+        self._rate = AdmissionRate(clock())
         fleet.on_load = self.pump
 
     @property
@@ -139,7 +134,7 @@ class AdmissionQueue:
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         waiter = Waiter(request, tenant, now, self._leave)
         kind = kind_of(request.route, self._fleet.candidates())
-        waiter.entry = self._queue.push(request.tenant, request.weight, _cost(request), waiter, kind)
+        waiter.entry = self._queue.push(request.tenant, request.weight, waiter.cost, waiter, kind)
         tenant.waiting += 1
         self._by_rank.setdefault(request.rank, {})[waiter] = None
         try:
@@ -307,9 +302,8 @@ class AdmissionQueue:
                 # Else waiting makes no room for it.
         usable_views = self._usable(pending, views, division)
         if not usable_views:
-            return self._pick(
-                pending, views, may_wait=False
-            )  # no replica could ever hold it: the engine will refuse it
+            # No replica could ever hold it: the engine will refuse it.
+            return self._pick(pending, views, may_wait=False)
         if lanes is not None:
             avoid = _NO_REPLICAS
         if held:
@@ -344,10 +338,9 @@ class AdmissionQueue:
         return usable(views, pending.demand, lanes, outside)
 
     def _grant(self, admission: Admission, decision: Decision | None) -> None:
-        request = admission.request
-        admission.cost = cost = cost_of(request.route.prompt_tokens, request.expected_output)
+        cost = admission.cost
         admission.queue = self
-        self._granted += cost
+        self._rate.granted += cost
         self.divider.request_admitted(admission.tenant, cost)
         if decision is not None:
             admission.decide(decision)
@@ -360,11 +353,11 @@ class AdmissionQueue:
         last, self.unsent = self.unsent, None
         if last is not None:
             last.promises = last.needs()
-            self._promised = _sum(self._promised, last.promises)
+            self._promised = sums_of(self._promised, last.promises)
 
     def _all_promised(self) -> dict[str, Need]:
         """Return the promised needs by replica, with that of the last admission."""
-        return self._promised if self.unsent is None else _sum(self._promised, self.unsent.needs())
+        return self._promised if self.unsent is None else sums_of(self._promised, self.unsent.needs())
 
     def drop_promise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]
@@ -409,19 +402,8 @@ class AdmissionQueue:
 
     def _shed(self, waiter: Waiter, message: str) -> None:
         self.admissions[waiter.request.rank, "shed"] += 1
-        waiter.fail(Overloaded(f"{message} Try again later.", retry_after=self._retry_after()))
-
-    def _retry_after(self) -> float:
-        """Seconds until the queue will be drained at the current admission rate."""
-        now = self._clock()
-        passed = now - self._rated_at
-        if passed >= 1.0:
-            weight = exp(-passed / RATE_SECONDS)
-            self._rate = self._rate * weight + self._granted / passed * (1.0 - weight)
-            self._rated_at, self._granted = now, 0
-        if self._rate <= 0.0:
-            return UNKNOWN_RETRY
-        return min(max(self._queue.cost / self._rate, SHORTEST_RETRY), LONGEST_RETRY)
+        retry_after = self._rate.retry_after(self._queue.cost, self._clock())
+        waiter.fail(Overloaded(f"{message} Try again later.", retry_after=retry_after))
 
     def _leave(self, waiter: Waiter) -> None:
         if waiter.entry.waiting:
@@ -461,12 +443,3 @@ class AdmissionQueue:
 
 def _no_replica() -> ReplicaUnavailable:
     return ReplicaUnavailable("No replica of this model can take the request now.")
-
-
-def _sum(promised: dict[str, Need], more: dict[str, Need]) -> dict[str, Need]:
-    both = {id_: sum_of(promised[id_], need) for id_, need in more.items() if id_ in promised}
-    return {**promised, **more, **both}
-
-
-def _cost(request: AdmissionRequest) -> int:
-    return cost_of(request.route.prompt_tokens, request.expected_output)

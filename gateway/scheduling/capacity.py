@@ -101,6 +101,12 @@ def sum_of(one: Need, other: Need, sign: int = 1) -> Need:
     )
 
 
+def sums_of(some: Mapping[str, Need], more: Mapping[str, Need]) -> dict[str, Need]:
+    """The sums of needs by replica."""
+    both = {id_: sum_of(some[id_], need) for id_, need in more.items() if id_ in some}
+    return {**some, **more, **both}
+
+
 def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
     """The view with the need of admitted requests that have not been sent yet."""
     return ReplicaView(

@@ -5,7 +5,7 @@ import pytest
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Handoff, Load, Work
 from replicas.engine import Delta, EngineStep
-from replicas.replica_server import LONG_PROMPT_TOKENS
+from replicas.request_owner import LONG_PROMPT_TOKENS
 from tests.fakes import SilentEngine
 from tests.harness import Worker, engine_of, gated_engine, serving, submit_of, worker_at
 from tests.loops import until

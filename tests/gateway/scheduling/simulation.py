@@ -18,7 +18,8 @@ from replicas import model as replica_model
 from replicas.engine_limits import Limits
 from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
-from replicas.replica_server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
+from replicas.replica_server import HEARTBEAT_SECONDS
+from replicas.request_owner import LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
 from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.dispatch.dispatch import RequestHandle

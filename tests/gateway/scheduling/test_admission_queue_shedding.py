@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from gateway.scheduling.admission_queue import LONGEST_RETRY, SHORTEST_RETRY
+from gateway.scheduling.admission_rate import LONGEST_RETRY, SHORTEST_RETRY
 from protos.errors import Overloaded
 from routing.dispatch.dispatch import RequestHandle
 from tests.gateway.scheduling.bench import LIMIT, Bench, settle
