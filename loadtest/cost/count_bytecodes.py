@@ -5,7 +5,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from loadtest.cost.bytecodes import Baseline, FunctionPrice, Laps, baseline, prices
 from loadtest.cost.cost_stack import CostStack, cost_stack
@@ -28,6 +30,10 @@ _FEWEST_LAPS = 2
 _BUSY = "the machine is too busy to count"
 
 
+_ATTEMPTS = 4
+_Counted = TypeVar("_Counted")
+
+
 class TooBusy(BenchError):
     """The machine does too much besides: the counts would be of something else."""
 
@@ -44,12 +50,12 @@ def count_bytecodes(
             with load(stack, scenario) as requests:
                 base = base or _baseline(counter, requests)
                 if scenario.stream:
-                    with_tokens, token = _stream_window(counter, requests, base, stream_laps)
+                    with_tokens, token = _retried(partial(_stream_window, counter, requests, base, stream_laps))
                     request = _without_tokens(with_tokens, token, requests.tokens[LONG])
                     found[f"{scenario.name} request"] = Price(summed(request))
                     found[f"{scenario.name} token"] = Price(summed(token))
                 else:
-                    found[scenario.name] = Price(summed(_window(counter, requests, base)))
+                    found[scenario.name] = Price(summed(_retried(partial(_window, counter, requests, base))))
     return found
 
 
@@ -72,6 +78,14 @@ def _baseline(counter: CounterClient, requests: Load) -> Baseline:
         time.sleep(0.8 * _BASE_SECONDS / _BASE_REQUESTS)
     wait_for_phase(_BASE_SECONDS, began)
     return baseline(counter.end(), _BASE_SECONDS, _BASE_REQUESTS)
+
+
+def _retried(count: Callable[[], _Counted]) -> _Counted:
+    """Count again while the machine is too busy, a few times. Raises TooBusy."""
+    for _ in range(_ATTEMPTS - 1):
+        with contextlib.suppress(TooBusy):
+            return count()
+    return count()
 
 
 def _window(counter: CounterClient, requests: Load, base: Baseline) -> list[FunctionPrice]:

@@ -109,7 +109,7 @@ def _enter(found: Prices, requests: Load, counted: Sequence[list[dict[str, float
         for into, of_model in zip(merged, counts, strict=True):
             into.update(of_model)
     if scenario.stream:
-        request, token = without_tokens(*merged, requests.lengths)
+        request, token = without_tokens(merged[0], merged[1], requests.lengths)
         found[f"{scenario.name} request"] = Price(counts=request)
         found[f"{scenario.name} token"] = Price(counts=token)
     else:

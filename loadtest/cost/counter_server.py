@@ -56,6 +56,7 @@ class CounterClient:
         try:
             self._socket.connect(path)
         except OSError as error:
+            self._socket.close()
             raise BenchError(f"the worker's bytecode counter does not answer: {error}") from None
         self._answers = self._socket.makefile("rb")
 

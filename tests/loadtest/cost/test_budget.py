@@ -50,6 +50,12 @@ def test_a_small_package_may_grow_by_a_small_part_of_the_whole() -> None:
     assert len(overdrafts(before, {"plain": price(gateway=9900.0, protos=151.0)})) == 1
 
 
+def test_streams_are_counted_less_exactly() -> None:
+    before = budget({"plain stream token": price(gateway=400.0, routing=100.0)})
+    assert overdrafts(before, {"plain stream token": price(gateway=400.0, routing=109.0)}) == []
+    assert len(overdrafts(before, {"plain stream token": price(gateway=413.0, routing=111.0)})) == 2
+
+
 def test_a_package_that_had_no_part_is_over_the_budget_when_it_gets_one() -> None:
     (one,) = overdrafts(budget({"plain": price(gateway=1000.0)}), {"plain": price(gateway=1000.0, safety=50.0)})
     assert "safety" in str(one) and "new" in str(one)
