@@ -13,7 +13,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from loadtest.cli import bench_batches, bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
+from loadtest.cli import (
+    bench_batches,
+    bench_decisions,
+    bench_heatmap,
+    bench_prompts,
+    bench_reproduce,
+    bench_simulate,
+)
 
 _MODES = ("unary", "paced", "stream")
 _T = TypeVar("_T")
@@ -96,6 +103,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     bench_batches.register(benchmarks, _guarded, _positive)
     bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
+    bench_prompts.register(benchmarks, _guarded, _positive, _positives)
     bench_reproduce.register(benchmarks)
     bench_simulate.register(benchmarks)
 
