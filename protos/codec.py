@@ -7,8 +7,9 @@ from google.protobuf.message import DecodeError
 
 from protos import replica_pb2 as pb
 from protos.features import Feature
+from protos.packed_ids import PackedIds, delimited
 from protos.protocol_error import ProtocolError
-from protos.submit_codec import handoff_of, put_handoff, put_submit, submit_of
+from protos.submit_codec import encode_packed, handoff_of, put_handoff, put_rest, submit_of
 from protos.types import (
     Failure,
     Finish,
@@ -111,9 +112,16 @@ def encode_up(
 ) -> bytes:
     """Encode an Up with everything one event-loop tick gathered."""
     message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
+    # From the first long prompt on they are encoded one by one: fields may follow each other in any number of parts.
+    parts: list[bytes] = []
     for stream_id, submit in submits:
-        put_submit(message.submits.add(), stream_id, submit)
-    return message.SerializeToString()
+        if parts or type(submit.prompt_ids) is PackedIds:
+            parts.append(delimited(pb.Up.SUBMITS_FIELD_NUMBER, encode_packed(stream_id, submit)))
+            continue
+        added = message.submits.add()
+        added.prompt_ids.extend(submit.prompt_ids)
+        put_rest(added, stream_id, submit)
+    return b"".join((message.SerializeToString(), *parts)) if parts else message.SerializeToString()
 
 
 def decode_up(data: bytes) -> Up:

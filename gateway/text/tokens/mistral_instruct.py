@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.text.tokens.call_form import parsed_json
 from gateway.text.tokens.chat_format import Messages, TemplateError
-from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import PartsEncoder
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 #: Length of call ids, of letters and digits; of longer ids the end is used.
@@ -31,8 +31,8 @@ class MistralInstruct:
     calls = True
 
     def encode_chat(
-        self, tokenizer: Tokenizer, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
-    ) -> list[int]:
+        self, tokenizer: PartsEncoder, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
+    ) -> Sequence[int]:
         roles = ["system" if m["role"] in _SYSTEM_ROLES else m["role"] for m in messages]
         dialogue = [role for role in roles if role != "system"]
         if dialogue and dialogue[-1] == "assistant":
