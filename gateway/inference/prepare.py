@@ -94,9 +94,7 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
     if request.size > INLINE_BYTES:
         model, caller = request.model, request.caller
         salt = model.salt(caller.cache_owner)
-        ids = await encoding.run(
-            handle, caller.tenant.name, encode_long, model, request.prompt, encoding.units, salt
-        )
+        ids = await encoding.run(handle, caller.tenant.name, encode_long, model, request.prompt, encoding.units, salt)
     else:
         ids = encode_prompt(request.model, request.prompt)
     return EncodedPrompt(ids, len(ids))

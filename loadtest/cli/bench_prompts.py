@@ -17,9 +17,7 @@ def register(
     parser = benchmarks.add_parser(
         "prompts", help="CPU for a long prompt, with shared prefixes and growing conversations, and event-loop lag"
     )
-    parser.add_argument(
-        "--tokens", type=positive, default=100_000, help="about how long a prompt is (default: 100000)"
-    )
+    parser.add_argument("--tokens", type=positive, default=100_000, help="about how long a prompt is (default: 100000)")
     parser.add_argument(
         "--shared",
         type=positives,

@@ -1,4 +1,4 @@
-"""A load client: a fixed number of connections, each sending its next request when its last one ended, or when it is due.
+"""A load client: a fixed number of connections, each sending a request when its last one has ended, or when one is due.
 
 It runs in its own process (`python -m loadtest.load.client`, a `LoadSpec` as JSON on stdin), which can be pinned to
 another core than the gateway's, and prints JSON lines: progress, then one result. The measurement window lies in full
@@ -30,8 +30,9 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     In each request the text `stamp` is replaced by the request's number, so that no two share a prefix beyond it.
 
     Connections start evenly over `ramp_seconds`: with fixed-length answers, clients that start together would stay
-    in step. With a `rate` the load is open: requests are due evenly, that many a second, and latencies count from when a
-    request is due, even if no connection was free then. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
+    in step. With a `rate` the load is open: requests are due evenly, so many a second, and their latency counts from
+    when they are due, even if no connection is free then. The window opens after the ramp and `warmup` answers, and
+    closes with its `requests`-th answer.
     """
 
     bodies: list[bytes]

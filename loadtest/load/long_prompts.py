@@ -146,9 +146,7 @@ def _conversations(rng: random.Random, most_tokens: int, requests: int) -> LoadS
             chat.append({"role": "assistant", "content": random_prompt(rng, half)})
             chat.append({"role": "user", "content": random_prompt(rng, half)})
     # The first turn of each is the warm-up.
-    return LoadSpec(
-        bodies=bodies, concurrency=_CLIENTS, requests=len(bodies) - conversations, warmup=conversations
-    )
+    return LoadSpec(bodies=bodies, concurrency=_CLIENTS, requests=len(bodies) - conversations, warmup=conversations)
 
 
 def _probed_alone(stack: Stack) -> Percentiles | None:

@@ -226,9 +226,9 @@ def gateway_stack(
     service. With `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and
     traces of 1 %; a `parsed` one parses answers, and its replicas have a script of reasoning and tool calls
     (loadtest/load/parsing_load.py).
-    One worker and the gateway's other processes share the first core that this process may use; the replicas, the load client and, in the
-    block, this process share the last one. A second stack must be given the same `cores`, as the process is then pinned
-    to one of them. Several `workers` may use all cores. Raises BenchError.
+    One worker and the gateway's other processes share the first core that this process may use; the replicas, the load
+    client and, in the block, this process share the last one. A second stack must be given the same `cores`, as the
+    process is then pinned to one of them. Several `workers` may use all cores. Raises BenchError.
     """
     with _bench(cores, filters=filters, observed=observed) as bench:
         ports = _free_ports(sum(pool.replicas for pool in pools))

@@ -3,6 +3,7 @@
 import secrets
 from array import array
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from xxhash import xxh3_128_digest
@@ -31,9 +32,10 @@ class ChainMemo:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def hashes(self, ids: PackedIds, block_tokens: int, root: int) -> list[int]:
+    def hashes(self, ids: Sequence[int], block_tokens: int, root: int) -> list[int]:
         """Return what `prefix_hashes` returns."""
-        view, width = memoryview(ids.packed), GROUP_BLOCKS * block_tokens * TOKEN_BYTES
+        packed = ids.packed if isinstance(ids, PackedIds) else array("I", ids).tobytes()
+        view, width = memoryview(packed), GROUP_BLOCKS * block_tokens * TOKEN_BYTES
         groups, parent, start = self._groups, root, 0
         chain: list[int] = []
         for start in range(width, len(view) + 1, width):

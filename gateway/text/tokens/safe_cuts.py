@@ -74,7 +74,7 @@ class SafeCuts:
         return cls() if known and not any(map(_ACROSS.search, words)) else None
 
     def cut(self, text: str, least: int) -> list[str]:
-        """Cut a text into parts of at least `least` characters, each at the next safe place; the last may be shorter."""
+        """Cut a text into parts of at least `least` characters, each at the next safe place; the last has the rest."""
         parts, start = [], 0
         while (found := _CUT.search(text, start + least - 1)) is not None:
             parts.append(text[start : found.end()])

@@ -31,14 +31,14 @@ class UnitCache:
         self._max_bytes = max_bytes
         self._key = secrets.token_bytes(32)
         self._entries: OrderedDict[bytes, PackedIds] = OrderedDict()
-        self._bytes = 0
+        self._size = 0
         self._lock = Lock()
         self._tokenizers: WeakKeyDictionary[Tokenizer, bytes] = WeakKeyDictionary()
 
     @property
-    def bytes(self) -> int:
-        """The memory that the entries take, about."""
-        return self._bytes
+    def size(self) -> int:
+        """The bytes that the entries take, about."""
+        return self._size
 
     def encoder(self, tokenizer: Tokenizer, salt: str) -> "CachingEncoder":
         """Return an encoder that encodes prompts as the tokenizer does, with the entries of this salt."""
@@ -58,18 +58,18 @@ class UnitCache:
 
     def put(self, key: bytes, ids: PackedIds) -> None:
         """Add an entry; the least recently used ones make room for it."""
-        size = _size(ids)
+        size = _size_of(ids)
         if size > self._max_bytes:
             return
         with self._lock:
             before = self._entries.pop(key, None)
-            self._bytes += size - (0 if before is None else _size(before))
+            self._size += size - (0 if before is None else _size_of(before))
             self._entries[key] = ids
-            while self._bytes > self._max_bytes:
-                self._bytes -= _size(self._entries.popitem(last=False)[1])
+            while self._size > self._max_bytes:
+                self._size -= _size_of(self._entries.popitem(last=False)[1])
 
 
-def _size(ids: PackedIds) -> int:
+def _size_of(ids: PackedIds) -> int:
     return len(ids.packed) + len(ids.varints) + _ENTRY_BYTES
 
 
