@@ -197,6 +197,15 @@ def test_an_edit_or_a_cut_head_encodes_little(counting: Counting, monkeypatch: p
     assert counting.characters() < 4 * 330
 
 
+def test_words_like_a_control_token_are_not_taken_for_it() -> None:
+    cache = UnitCache()
+    encoder = cache.encoder(TOKENIZER, "")
+    rest = ["</s>", "and boats", "</s>", "x"]
+    for parts in (["", "[INST]", "tides", *rest], ["[INST]tides", *rest]):
+        for _ in range(2):
+            assert list(encoder.encode_parts(parts)) == TOKENIZER.encode_parts(parts)
+
+
 def test_nothing_is_shared_between_salts_and_tokenizers(counting: Counting) -> None:
     cache, messages = UnitCache(), turns(9)
     encode(cache, counting, messages, "tenant")
