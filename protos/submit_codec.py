@@ -1,27 +1,28 @@
 """Encode and decode submits: the part of protos/codec.py that changes with each new parameter of a request."""
 
+import msgspec
+
 from protos import replica_pb2 as pb
 from protos.packed_ids import PackedIds
 from protos.protocol_error import ProtocolError
 from protos.types import Adapter, Guide, GuideKind, Handoff, Sampling, Submit
 
 
-def encode_packed(stream_id: int, submit: Submit) -> bytes:
-    """Encode a submit; of packed ids nothing is converted."""
-    message = pb.Submit()
-    ids = submit.prompt_ids
+def encode_submit(stream_id: int, submit: Submit) -> bytes:
+    """Encode a submit; packed ids go in as they are."""
+    message, ids = pb.Submit(), submit.prompt_ids
     if not isinstance(ids, PackedIds):
-        message.prompt_ids.extend(ids)
-        put_rest(message, stream_id, submit)
+        put_submit(message, stream_id, submit)
         return message.SerializeToString()
-    put_rest(message, stream_id, submit)
+    put_submit(message, stream_id, msgspec.structs.replace(submit, prompt_ids=()))
     return message.SerializeToString() + ids.field(pb.Submit.PROMPT_IDS_FIELD_NUMBER)
 
 
-def put_rest(message: pb.Submit, stream_id: int, submit: Submit) -> None:
-    """Write all of a submit but its prompt into its message."""
+def put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
+    """Write a submit into its message."""
     message.stream_id = stream_id
     message.request_id = submit.request_id
+    message.prompt_ids.extend(submit.prompt_ids)
     message.generated = submit.generated
     message.max_tokens = submit.max_tokens
     message.delta_interval = submit.delta_interval

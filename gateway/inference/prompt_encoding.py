@@ -31,10 +31,18 @@ def estimated_prompt(size: int) -> EncodedPrompt:
     return EncodedPrompt([], ceil(size / BYTES_PER_TOKEN))
 
 
-def encode_prompt(model: ServedModel, prompt: Prompt) -> Sequence[int]:
-    """Encode a prompt. Raises InvalidRequest for what the chat template or the vocabulary refuses."""
+def encode_prompt(model: ServedModel, prompt: Prompt, encoder: PartsEncoder | None = None) -> Sequence[int]:
+    """Encode a prompt, a chat's parts by `encoder` if there is one.
+
+    Raises InvalidRequest for what the chat template or the vocabulary refuses.
+    """
     if isinstance(prompt, Chat):
-        return _encode_chat(model, prompt, model.tokenizer)
+        try:
+            return model.chat_format.encode_chat(encoder or model.tokenizer, prompt.messages, **prompt.extras)
+        except TemplateError as error:
+            raise InvalidRequest(
+                f"The model's chat template refuses these messages: {error}", param="messages"
+            ) from None
     if isinstance(prompt, FillIn):
         return encode_fill_in(model.tokenizer, prompt.prefix, prompt.suffix)
     if isinstance(prompt, str):
@@ -50,19 +58,10 @@ def encode_prompt(model: ServedModel, prompt: Prompt) -> Sequence[int]:
 
 def encode_long(model: ServedModel, prompt: Prompt, cache: UnitCache, salt: str) -> Sequence[int]:
     """Encode a prompt as `encode_prompt` does, with the cache's entries of this salt. For a thread of its own."""
-    if isinstance(prompt, Chat):
-        return _encode_chat(model, prompt, cache.encoder(model.tokenizer, salt))
+    encoder = cache.encoder(model.tokenizer, salt)
     if not isinstance(prompt, str):
-        return encode_prompt(model, prompt)
-    ids = cache.encoder(model.tokenizer, salt).encode_text(prompt)
-    bos_id = model.tokenizer.bos_id
+        return encode_prompt(model, prompt, encoder)
+    ids, bos_id = encoder.encode_text(prompt), model.tokenizer.bos_id
     if bos_id is None:
         return ids
     return PackedIds.joined((PackedIds.of([bos_id]), ids)) if isinstance(ids, PackedIds) else [bos_id, *ids]
-
-
-def _encode_chat(model: ServedModel, chat: Chat, encoder: PartsEncoder) -> Sequence[int]:
-    try:
-        return model.chat_format.encode_chat(encoder, chat.messages, **chat.extras)
-    except TemplateError as error:
-        raise InvalidRequest(f"The model's chat template refuses these messages: {error}", param="messages") from None
