@@ -25,9 +25,10 @@ RATE: Final = 150.0
 BODY_BYTES: Final = 220_000
 _WORKERS: Final = 2
 _CONNECTIONS: Final = 256
-#: About, for the words of `random_prompt`.
-_TOKENS_PER_WORD: Final = 1.29
-_BYTES_PER_WORD: Final = 6.3
+#: About, for the words of `random_prompt`, and for those of a text with numbers in it.
+_TOKENS_PER_WORD: Final = 1.06
+_TOKENS_PER_UNIQUE_WORD: Final = 1.22
+_BYTES_PER_WORD: Final = 5.55
 _ANSWER_TOKENS: Final = 8
 _BODIES: Final = 8
 _STAMP: Final = "(unique)"
@@ -75,39 +76,48 @@ def long_prompts(
 
     `requests` are those of each load but the open one. Raises BenchError.
     """
-    track = Track(len(shared_tokens) + 2 + (2 if rate else 0), show)
+    track = Track(len(shared_tokens) + 2 + (4 if rate else 0), show)
     rng = random.Random(1)
-    found = []
+    words = int(BODY_BYTES / _BYTES_PER_WORD)
+    large = {
+        "nothing shared": _sharing(rng, 0, words),
+        "nine tenths shared": _sharing(rng, words * 9 // 10, words // 10),
+    }
+    found: list[LongPrompts] = []
     track.at("starting a gateway")
     engine = ["--instant", "--output-tokens", str(_ANSWER_TOKENS)]
     context = 2 * prompt_tokens
     with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context) as stack:
         alone = _probed_alone(stack)
         for shared in shared_tokens:
-            bodies = _sharing(rng, _words(prompt_tokens), _words(shared))
-            spec = LoadSpec(
-                bodies=bodies, stamp=_STAMP, concurrency=_CLIENTS, requests=requests, warmup=max(2 * _BODIES, 16)
-            )
-            found.append(_measured(stack, spec, f"{shared:,} tokens shared", alone, track))
+            bodies = _sharing(rng, _words(shared), int((prompt_tokens - shared) / _TOKENS_PER_UNIQUE_WORD))
+            found.append(_measured(stack, _closed(bodies, requests), f"{shared:,} tokens shared", alone, track))
         spec = _conversations(rng, prompt_tokens, requests)
         found.append(_measured(stack, spec, f"conversations, {_TURN_TOKENS:,} tokens a turn", alone, track))
         # The same prompts again: what remains when nothing is new.
         found.append(_measured(stack, spec, "the same again", alone, track))
-    if rate:
-        with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context, workers=_WORKERS) as stack:
-            alone = _probed_alone(stack)
-            words = int(BODY_BYTES / _BYTES_PER_WORD)
-            for name, shared in (("nothing shared", 0), ("nine tenths shared", words * 9 // 10)):
-                spec = LoadSpec(
-                    bodies=_sharing(rng, words, shared),
-                    stamp=_STAMP,
-                    concurrency=_CONNECTIONS,
-                    rate=rate,
-                    requests=open_requests,
-                    warmup=int(rate),
-                )
-                found.append(_measured(stack, spec, f"{rate:g}/s on {_WORKERS} workers, {name}", alone, track))
+        if not rate:
+            return found
+        # What one worker can hold of the open load's prompts.
+        for name, bodies in large.items():
+            found.append(_measured(stack, _closed(bodies, 2 * requests), f"220 KB, {name}", alone, track))
+    with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context, workers=_WORKERS) as stack:
+        alone = _probed_alone(stack)
+        for name, bodies in large.items():
+            spec = LoadSpec(
+                bodies=bodies,
+                stamp=_STAMP,
+                concurrency=_CONNECTIONS,
+                rate=rate,
+                requests=open_requests,
+                warmup=int(rate),
+            )
+            found.append(_measured(stack, spec, f"220 KB at {rate:g}/s on {_WORKERS} workers, {name}", alone, track))
     return found
+
+
+def _closed(bodies: list[bytes], requests: int) -> LoadSpec:
+    return LoadSpec(bodies=bodies, stamp=_STAMP, concurrency=_CLIENTS, requests=requests, warmup=2 * _BODIES)
 
 
 def _words(tokens: int) -> int:
@@ -120,11 +130,11 @@ def _text(rng: random.Random, words: int) -> str:
     return "".join(f"{_STAMP} {part} " for part in parts)
 
 
-def _sharing(rng: random.Random, words: int, shared: int) -> list[bytes]:
+def _sharing(rng: random.Random, shared: int, unique: int) -> list[bytes]:
+    """Make bodies whose prompts have their first `shared` words in common and then as many as `unique` of their own."""
     prefix = random_prompt(rng, shared)
     return [
-        chat_body(f"{prefix} {_text(rng, words - shared)}", stream=False, max_tokens=_ANSWER_TOKENS)
-        for _ in range(_BODIES)
+        chat_body(f"{prefix} {_text(rng, unique)}", stream=False, max_tokens=_ANSWER_TOKENS) for _ in range(_BODIES)
     ]
 
 

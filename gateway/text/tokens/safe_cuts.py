@@ -12,9 +12,13 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-#: Letters in every version of Unicode that anybody uses: ASCII, kana, Chinese characters, Korean syllables.
-_LETTER: Final = "[A-Za-z\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3]"
-_CUT: Final = re.compile(rf"[A-Za-z](?= [A-Za-z])|{_LETTER}(?=\n)")
+#: Letters in every version of Unicode that anybody uses: Latin, Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai,
+#: kana, Chinese characters, Korean syllables.
+_LETTER: Final = (
+    "[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e\u0391-\u03a1\u03a3-\u03c9\u0400-\u0481\u05d0-\u05ea\u0621-\u063a"
+    "\u0641-\u064a\u0904-\u0939\u0e01-\u0e30\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3]"
+)
+_CUT: Final = re.compile(rf"{_LETTER}(?= {_LETTER}|\n)")
 _ACROSS: Final = re.compile(rf"{_LETTER}[ \n]")
 #: From the tokenizer files of GPT-2, cl100k, o200k, Llama 3, Qwen 2 and later, and Mistral's tekken.
 _KNOWN: Final = frozenset(
