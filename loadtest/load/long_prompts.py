@@ -86,7 +86,7 @@ def long_prompts(
     found: list[LongPrompts] = []
     track.at("starting a gateway")
     engine = ["--instant", "--output-tokens", str(_ANSWER_TOKENS)]
-    context = 2 * prompt_tokens
+    context = max(2 * prompt_tokens, BODY_BYTES)
     with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context) as stack:
         alone = _probed_alone(stack)
         for shared in shared_tokens:
@@ -100,7 +100,7 @@ def long_prompts(
             return found
         # What one worker can hold of the open load's prompts.
         for name, bodies in large.items():
-            found.append(_measured(stack, _closed(bodies, 2 * requests), f"220 KB, {name}", alone, track))
+            found.append(_measured(stack, _closed(bodies, requests), f"220 KB, {name}", alone, track))
     with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context, workers=_WORKERS) as stack:
         alone = _probed_alone(stack)
         for name, bodies in large.items():
@@ -141,17 +141,17 @@ def _sharing(rng: random.Random, shared: int, unique: int) -> list[bytes]:
 def _conversations(rng: random.Random, most_tokens: int, requests: int) -> LoadSpec:
     """Make conversations that grow by a question and an answer with each request, up to `most_tokens`."""
     conversations = max(_CLIENTS, requests // _TURNS)
-    turns = max(2, requests // conversations)
-    half = _words(_TURN_TOKENS) // 2
+    turns = max(2, 1 + -(-requests // conversations))
+    half = _words(min(_TURN_TOKENS, most_tokens // (2 * turns))) // 2
     chats = [
-        [{"role": "user", "content": random_prompt(rng, _words(most_tokens) - turns * 2 * half)}]
+        [{"role": "user", "content": random_prompt(rng, _words(most_tokens) - (turns - 1) * 2 * half)}]
         for _ in range(conversations)
     ]
     bodies = []
     for _ in range(turns):
         for chat in chats:
             bodies.append(
-                json.dumps({"model": MODEL, "messages": chat, "max_tokens": _ANSWER_TOKENS, "stream": False}).encode()
+                msgspec.json.encode({"model": MODEL, "messages": chat, "max_tokens": _ANSWER_TOKENS, "stream": False})
             )
             chat.append({"role": "assistant", "content": random_prompt(rng, half)})
             chat.append({"role": "user", "content": random_prompt(rng, half)})

@@ -40,16 +40,22 @@ class LoopProbe(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Probe until the block ends or the connection does."""
+        """Probe until the block or the connection ends, or a probe takes longer than ten seconds."""
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         request = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
         rng = random.Random(1)
-        with socket.create_connection(("127.0.0.1", self._port), _TIMEOUT_SECONDS) as connection:
+        with contextlib.suppress(ConnectionError), socket.create_connection(("127.0.0.1", self._port)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.settimeout(_TIMEOUT_SECONDS)
             while not self._over.wait(rng.uniform(0, 2 * _EVERY_SECONDS)):
                 began = time.monotonic()
-                connection.sendall(request)
-                if not connection.recv(4096):
+                try:
+                    connection.sendall(request)
+                    answered = connection.recv(4096)
+                except TimeoutError:
+                    self.ms.append(_TIMEOUT_SECONDS * 1e3)
+                    return
+                if not answered:
                     return
                 self.ms.append((time.monotonic() - began) * 1e3)
