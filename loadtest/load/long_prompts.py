@@ -80,7 +80,7 @@ def long_prompts(
     rng = random.Random(1)
     words = int(BODY_BYTES / _BYTES_PER_WORD)
     large = {
-        "nothing shared": _sharing(rng, 0, words),
+        "new": _sharing(rng, 0, words),
         "nine tenths shared": _sharing(rng, words * 9 // 10, words // 10),
     }
     found: list[LongPrompts] = []
@@ -91,11 +91,11 @@ def long_prompts(
         alone = _probed_alone(stack)
         for shared in shared_tokens:
             bodies = _sharing(rng, _words(shared), int((prompt_tokens - shared) / _TOKENS_PER_UNIQUE_WORD))
-            found.append(_measured(stack, _closed(bodies, requests), f"{shared:,} tokens shared", alone, track))
+            found.append(_measured(stack, _closed(bodies, requests), f"{shared:,} shared", alone, track))
         spec = _conversations(rng, prompt_tokens, requests)
-        found.append(_measured(stack, spec, f"conversations, {_TURN_TOKENS:,} tokens a turn", alone, track))
+        found.append(_measured(stack, spec, "conversations", alone, track))
         # The same prompts again: what remains when nothing is new.
-        found.append(_measured(stack, spec, "the same again", alone, track))
+        found.append(_measured(stack, spec, "conversations again", alone, track))
         if not rate:
             return found
         # What one worker can hold of the open load's prompts.
@@ -112,7 +112,7 @@ def long_prompts(
                 requests=open_requests,
                 warmup=int(rate),
             )
-            found.append(_measured(stack, spec, f"220 KB at {rate:g}/s on {_WORKERS} workers, {name}", alone, track))
+            found.append(_measured(stack, spec, f"{rate:g}/s, {name}", alone, track))
     return found
 
 

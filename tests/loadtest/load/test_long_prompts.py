@@ -74,7 +74,8 @@ def test_the_prompts_command_runs_and_leaves_no_process(tmp_path: Path, capsys: 
     output = tmp_path / "prompts.json"
     arguments = ["--tokens", "10000", "--shared", "2000", "--requests", "8", "--rate", "10", "--open-requests", "8"]
     assert main(["bench", "prompts", *arguments, "--json", str(output)]) == 0
-    assert "2,000 tokens shared" in capsys.readouterr().out.replace("\n", " ")
+    shown = capsys.readouterr().out
+    assert all(load in shown for load in ("2,000 shared", "conversations", "220 KB, new", "10/s, new"))
     results = json.loads(output.read_bytes())["results"]
     assert len(results) == 7
     assert all(result["errors"] == {} and result["requests"] == 8 for result in results)
