@@ -172,9 +172,10 @@ def print_prompts(results: Sequence[LongPrompts], out: Console) -> None:
         )
     out.print(table)
     out.print(
-        "Shared: the first tokens of all prompts, the rest of each is new; of conversations each prompt has a turn more; "
-        "the last two loads are open, of 220 KB, on two workers. CPU and busy (in cores): of the workers. Probe: p50/p90/p99 of a round trip to /healthz, an upper bound of "
-        "the event loop's lag; alone: without a load."
+        "Shared: the first tokens of all prompts; the rest of each is new. A conversation's prompt has a turn more "
+        "than the one before. The last two loads are open, of 220 KB, on two workers. CPU and busy (in cores): of the "
+        "workers. Probe: p50/p90/p99 of a round trip to /healthz, an upper bound of the event loop's lag; alone: "
+        "without a load."
     )
     _warn_of_others([result.others_busy for result in results], out)
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protos.packed_ids import PackedIds
-from protos.prefix_hash import prefix_hashes, root_of
+from protos.prefix_hash import hashes_of_packed, prefix_hashes, root_of
 from routing.prefix import chain_memo
 from routing.prefix.chain_memo import GROUP_BLOCKS, ChainMemo
 from routing.prefix.prefix_directory import PrefixDirectory
@@ -30,7 +30,7 @@ def test_hashes_are_those_without_the_memo(data: st.DataObject, most: int) -> No
 
 def test_of_a_longer_prompt_only_the_end_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
-    whole = chain_memo.hashes_of_packed
+    whole = hashes_of_packed
 
     def counted(packed: memoryview, block_tokens: int, parent: int) -> list[int]:
         hashes = whole(packed, block_tokens, parent)
