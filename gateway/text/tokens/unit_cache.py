@@ -1,7 +1,6 @@
 """A worker's cache of encoded units of long prompts, bounded in bytes."""
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
 from threading import Lock
@@ -10,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from gateway.caching.byte_lru import ByteLru
 from gateway.text.tokens.prompt_unit import Unit
 from gateway.text.tokens.tokenizer import Tokenizer
 from protos.packed_ids import PackedIds
@@ -21,6 +21,10 @@ _ENTRY_BYTES: Final = 400
 _KEY_BYTES: Final = 16
 
 
+def _size_of(ids: PackedIds) -> int:
+    return len(ids.packed) + len(ids.varints) + _ENTRY_BYTES
+
+
 class UnitCache:
     """Encoded units by a keyed hash of their text, their tokenizer and a salt. For several threads.
 
@@ -28,17 +32,10 @@ class UnitCache:
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
+        self.entries: ByteLru[bytes, PackedIds] = ByteLru(max_bytes, _size_of)
         self._key = secrets.token_bytes(32)
-        self._entries: OrderedDict[bytes, PackedIds] = OrderedDict()
-        self._size = 0
         self._lock = Lock()
         self._tokenizers: WeakKeyDictionary[Tokenizer, bytes] = WeakKeyDictionary()
-
-    @property
-    def size(self) -> int:
-        """The bytes that the entries take, about."""
-        return self._size
 
     def encoder(self, tokenizer: Tokenizer, salt: str) -> "CachingEncoder":
         """Return an encoder that encodes prompts as the tokenizer does, with the entries of this salt."""
@@ -46,40 +43,16 @@ class UnitCache:
             own = self._tokenizers.setdefault(tokenizer, secrets.token_bytes(_KEY_BYTES))
         prefix = blake2b(own, key=self._key, digest_size=_KEY_BYTES)
         prefix.update(blake2b(salt.encode("utf-8", "surrogatepass")).digest())
-        return CachingEncoder(tokenizer, self, prefix)
-
-    def get(self, key: bytes) -> PackedIds | None:
-        """Return an entry and mark it as used; None if there is none."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-            return found
-
-    def put(self, key: bytes, ids: PackedIds) -> None:
-        """Add an entry; the least recently used ones make room for it."""
-        size = _size_of(ids)
-        if size > self._max_bytes:
-            return
-        with self._lock:
-            before = self._entries.pop(key, None)
-            self._size += size - (0 if before is None else _size_of(before))
-            self._entries[key] = ids
-            while self._size > self._max_bytes:
-                self._size -= _size_of(self._entries.popitem(last=False)[1])
-
-
-def _size_of(ids: PackedIds) -> int:
-    return len(ids.packed) + len(ids.varints) + _ENTRY_BYTES
+        return CachingEncoder(tokenizer, self.entries, prefix)
 
 
 class CachingEncoder:
     """A `PartsEncoder` that encodes a prompt's units through a `UnitCache`."""
 
-    def __init__(self, tokenizer: Tokenizer, cache: UnitCache, prefix: blake2b) -> None:
+    def __init__(self, tokenizer: Tokenizer, entries: ByteLru[bytes, PackedIds], prefix: blake2b) -> None:
         """`prefix` is the hash that each entry's key begins with."""
         self._tokenizer = tokenizer
-        self._cache = cache
+        self._entries = entries
         self._prefix = prefix
 
     def encode_text(self, text: str) -> Sequence[int]:
@@ -101,7 +74,7 @@ class CachingEncoder:
                 key = self._key_of(unit)
             except UnicodeEncodeError:  # a lone surrogate
                 return None
-            ids = self._cache.get(key)
+            ids = self._entries.get(key)
             if ids is None:
                 encoded = self._tokenizer.encode_unit(unit)
                 if encoded is None:
@@ -109,7 +82,7 @@ class CachingEncoder:
                 ids = PackedIds.of(encoded)
                 # The last unit ends where this prompt does, and seldom another.
                 if number < len(units):
-                    self._cache.put(key, ids)
+                    self._entries.put(key, ids)
             found.append(ids)
         return PackedIds.joined(found) if units else None
 
