@@ -21,12 +21,11 @@ MAX_THREADS: Final = 4
 
 
 class EncodingQueue:
-    """A thread pool for long prompts, with a lock for each tenant."""
+    """A thread pool for long prompts, with a lock for each tenant and a cache of what was encoded."""
 
     def __init__(self) -> None:
         threads = min(MAX_THREADS, os.cpu_count() or 1)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_lower_priority)
-        #: What these threads have encoded.
         self.units = UnitCache()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
