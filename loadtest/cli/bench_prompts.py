@@ -30,7 +30,7 @@ def register(
         "--rate",
         type=float,
         default=150.0,
-        help="requests of 220 KB that arrive a second at two workers; 0: leave this load out (default: 150)",
+        help="requests of 220 KB that arrive a second at two workers; 0: leave these loads out (default: 150)",
     )
     parser.add_argument("--open-requests", type=positive, default=1_500, help="of that load (default: 1500)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")

@@ -76,7 +76,7 @@ def long_prompts(
 
     `requests` are those of each load but the open one. Raises BenchError.
     """
-    track = Track(len(shared_tokens) + 2 + (4 if rate else 0), show)
+    track = Track(len(shared_tokens) + (6 if rate else 4), show)
     rng = random.Random(1)
     words = int(BODY_BYTES / _BYTES_PER_WORD)
     large = {
@@ -96,11 +96,11 @@ def long_prompts(
         found.append(_measured(stack, spec, "conversations", alone, track))
         # The same prompts again: what remains when nothing is new.
         found.append(_measured(stack, spec, "conversations again", alone, track))
-        if not rate:
-            return found
         # What one worker can hold of the open load's prompts.
         for name, bodies in large.items():
             found.append(_measured(stack, _closed(bodies, requests), f"220 KB, {name}", alone, track))
+    if not rate:
+        return found
     with gateway_stack(engine, pools=[BenchPool("bench", tp=2)], context=context, workers=_WORKERS) as stack:
         alone = _probed_alone(stack)
         for name, bodies in large.items():
