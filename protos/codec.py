@@ -9,8 +9,9 @@ from google.protobuf.message import DecodeError
 
 from protos import replica_pb2 as pb
 from protos.features import Feature
+from protos.packed_ids import PackedIds, delimited
 from protos.protocol_error import ProtocolError
-from protos.submit_codec import handoff_of, put_handoff, put_submit, submit_of
+from protos.submit_codec import encode_submit, handoff_of, put_handoff, put_submit, submit_of
 from protos.types import (
     Failure,
     Finish,
@@ -115,13 +116,22 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def encode_up(
-    submits: Iterable[tuple[int, Submit]], cancels: Iterable[int], ack: int, kv_resync: bool = False
+    submits: Sequence[tuple[int, Submit]], cancels: Iterable[int], ack: int, kv_resync: bool = False
 ) -> bytes:
     """Encode an Up with everything one event-loop tick gathered."""
     message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
     for stream_id, submit in submits:
+        if type(submit.prompt_ids) is PackedIds:
+            return _encode_long(submits, cancels, ack, kv_resync)
         put_submit(message, stream_id, submit)
     return message.SerializeToString()
+
+
+def _encode_long(submits: Sequence[tuple[int, Submit]], cancels: Iterable[int], ack: int, kv_resync: bool) -> bytes:
+    """Encode an Up with long prompts: each submit on its own, as a message's fields may come in parts."""
+    number = pb.Up.SUBMITS_FIELD_NUMBER
+    parts = [delimited(number, encode_submit(stream_id, submit)) for stream_id, submit in submits]
+    return b"".join((pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync).SerializeToString(), *parts))
 
 
 def decode_up(data: bytes) -> Up:

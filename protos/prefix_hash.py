@@ -13,7 +13,7 @@ from struct import iter_unpack
 
 from xxhash import xxh3_64_intdigest
 
-_TOKEN_BYTES = 4
+TOKEN_BYTES = 4
 #: The root of an unsalted chain.
 ROOT = 0
 
@@ -26,7 +26,12 @@ def root_of(salt: str) -> int:
 def prefix_hashes(ids: Sequence[int], block_tokens: int, parent: int = ROOT) -> list[int]:
     """Return one hash for each full block of `ids` (each below 2**32), chained from `parent`."""
     # The machine's byte order equals the wire's only where it is little-endian, as on every machine with a GPU.
-    packed = array("I", ids).tobytes()
-    width = _TOKEN_BYTES * block_tokens
-    blocks = iter_unpack(f"{width}s", memoryview(packed)[: len(ids) // block_tokens * width])
+    return hashes_of_packed(array("I", ids).tobytes(), block_tokens, parent)
+
+
+def hashes_of_packed(packed: bytes | memoryview, block_tokens: int, parent: int = ROOT) -> list[int]:
+    """Return the hashes of ids of four bytes each, as `prefix_hashes` does."""
+    width = TOKEN_BYTES * block_tokens
+    view = memoryview(packed)
+    blocks = iter_unpack(f"{width}s", view[: len(view) // width * width])
     return [parent := xxh3_64_intdigest(block, parent) for (block,) in blocks]

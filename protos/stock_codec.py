@@ -12,6 +12,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
+from protos.packed_ids import PackedIds
 from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, Guide, GuideKind, Sampling, Submit, Timing, TokenLogprobs
 
@@ -85,7 +86,11 @@ def encode_generate(submit: Submit, request_id: str) -> bytes:
     # Set field by field: the constructors take five times as long.
     message = pb.GenerateRequest()
     message.request_id = request_id
-    message.tokenized.input_token_ids.extend(submit.prompt_ids)
+    ids, tokenized = submit.prompt_ids, message.tokenized
+    if type(ids) is PackedIds:
+        tokenized.MergeFromString(ids.field(pb.TokenizedInput.INPUT_TOKEN_IDS_FIELD_NUMBER))
+    else:
+        tokenized.input_token_ids.extend(ids)
     message.max_tokens = submit.max_tokens
     message.streaming = submit.delta_interval == 1  # the server has nothing in between every token and all of them
     if sampling.stop_token_ids:

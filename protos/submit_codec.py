@@ -1,16 +1,27 @@
 """Encode and decode submits: the part of protos/codec.py that changes with each new parameter of a request."""
 
-from msgspec import to_builtins
+import msgspec
 
 from protos import replica_pb2 as pb
+from protos.packed_ids import PackedIds
 from protos.protocol_error import ProtocolError
 from protos.types import Adapter, Guide, GuideKind, Handoff, Sampling, Submit
+
+
+def encode_submit(stream_id: int, submit: Submit) -> bytes:
+    """Encode a submit; packed ids go in as they are."""
+    up, ids = pb.Up(), submit.prompt_ids
+    if not isinstance(ids, PackedIds):
+        put_submit(up, stream_id, submit)
+        return up.submits[0].SerializeToString()
+    put_submit(up, stream_id, msgspec.structs.replace(submit, prompt_ids=()))
+    return up.submits[0].SerializeToString() + ids.field(pb.Submit.PROMPT_IDS_FIELD_NUMBER)
 
 
 def put_submit(up: pb.Up, stream_id: int, submit: Submit) -> None:
     """Add a submit to an Up. Raises TypeError or ValueError where a value does not fit its field."""
     # The structs leave out what has its default, and their fields are named as the message's: both in one call each.
-    fields = to_builtins(submit, builtin_types=(bytes,))
+    fields = msgspec.to_builtins(submit, builtin_types=(bytes,))
     if submit.payload is not None:
         del fields["payload"]
     message = up.submits.add(stream_id=stream_id, **fields)

@@ -196,7 +196,7 @@ class Submit(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     request_id: str
-    prompt_ids: list[int]
+    prompt_ids: Sequence[int]
     max_tokens: int
     sampling: Sampling = Sampling()
     generated: int = 0

@@ -32,7 +32,7 @@ def origin_of(request: GenerateRequest) -> Origin:
 def new_answers(
     new_parser: NewParser,
     table: TokenTable,
-    prompt_ids: list[int],
+    prompt_ids: Sequence[int],
     count: int,
     new_screen: NewScreen | None,
     patient: bool,

@@ -8,7 +8,7 @@ import msgspec
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.generation import origin_of
 from gateway.inference.needs import checked_needs
-from gateway.inference.prompt_encoding import EncodedPrompt, encode_prompt, estimated_prompt
+from gateway.inference.prompt_encoding import EncodedPrompt, encode_long, encode_prompt, estimated_prompt
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
@@ -96,8 +96,9 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
         return estimated_prompt(request.size)
     if request.size <= INLINE_BYTES:
         return encoded_now(request)
-    tenant = request.caller.tenant.name
-    ids = await encoding.run(handle, tenant, encode_prompt, request.model, request.prompt)
+    model, caller = request.model, request.caller
+    salt = model.salt(caller.cache_owner)
+    ids = await encoding.run(handle, caller.tenant.name, encode_long, model, request.prompt, encoding.units, salt)
     return EncodedPrompt(ids, len(ids))
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
+from gateway.text.tokens.unit_cache import UnitCache
 from protos.errors import PenstockError
 from routing.dispatch.dispatch import RequestHandle
 
@@ -20,11 +21,12 @@ MAX_THREADS: Final = 4
 
 
 class EncodingQueue:
-    """A thread pool for long prompts, with a lock for each tenant."""
+    """A thread pool for long prompts, with a lock for each tenant and a cache of what was encoded."""
 
     def __init__(self) -> None:
         threads = min(MAX_THREADS, os.cpu_count() or 1)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_lower_priority)
+        self.units = UnitCache()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(

@@ -13,7 +13,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from loadtest.cli import bench_batches, bench_cost, bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
+from loadtest.cli import (
+    bench_batches,
+    bench_cost,
+    bench_decisions,
+    bench_heatmap,
+    bench_prompts,
+    bench_reproduce,
+    bench_simulate,
+)
 
 _MODES = ("unary", "paced", "stream")
 _T = TypeVar("_T")
@@ -97,6 +105,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     bench_cost.register(benchmarks, _guarded, _positive)
     bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
+    bench_prompts.register(benchmarks, _guarded, _positive, _positives)
     bench_reproduce.register(benchmarks)
     bench_simulate.register(benchmarks)
 

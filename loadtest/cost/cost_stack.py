@@ -11,7 +11,7 @@ import msgspec
 
 from loadtest.cost.scenarios import WHOLE, WORDS, Setup
 from loadtest.load.processes import choose_cores, running
-from loadtest.load.stack import create_key, free_ports, wait_until_ready, worker_of
+from loadtest.load.stack import create_key, free_ports, wait_until_ready, workers_of
 from protos.script import Line
 
 _CLI = [sys.executable, "-m", "gateway.cli.main"]
@@ -64,7 +64,7 @@ def cost_stack(
         yield CostStack(
             port=port,
             key=create_key(config, setup.tenant),
-            worker_pid=worker_of(gateway.pid),
+            worker_pid=workers_of(gateway.pid, 1)[0],
             replicas=tuple(ports),
             folder=folder,
         )

@@ -1,4 +1,4 @@
-"""A closed-loop load client: a fixed number of connections, each sending its next request when its last one ended.
+"""A load client: a fixed number of connections, each sending a request when its last one has ended, or when one is due.
 
 It runs in its own process (`python -m loadtest.load.client`, a `LoadSpec` as JSON on stdin), which can be pinned to
 another core than the gateway's, and prints JSON lines: progress, then one result. The measurement window lies in full
@@ -30,13 +30,16 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     In each request the text `stamp` is replaced by the request's number, so that no two share a prefix beyond it.
 
     Connections start evenly over `ramp_seconds`: with fixed-length answers, clients that start together would stay
-    in step. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
+    in step. With a `rate` the load is open: requests are due evenly, so many a second, and their latency counts from
+    when they are due, even if no connection is free then. The window opens after the ramp and `warmup` answers, and
+    closes with its `requests`-th answer.
     """
 
     bodies: list[bytes]
     stamp: str = ""
     concurrency: int
     requests: int
+    rate: float = 0.0
     host: str = "127.0.0.1"
     port: int = 0
     path: str = "/v1/chat/completions"
@@ -51,6 +54,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 class LoadResult(msgspec.Struct, kw_only=True):
     """The measurements of the window; latencies are in ms, one value per successful request.
 
+    `most_open` is the largest number of requests that were sent and not yet answered.
     `engine_ms` and `queue_ms` are the engine's own, from the gateway's headers on answers that are not streamed.
     """
 
@@ -63,6 +67,7 @@ class LoadResult(msgspec.Struct, kw_only=True):
     answer_events: int = 0
     ttft_ms: list[float] = []
     e2e_ms: list[float] = []
+    most_open: int = 0
     gap_ms: list[float] = []
     engine_ms: list[float] = []
     queue_ms: list[float] = []
@@ -155,10 +160,14 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _send(self) -> None:
-        assert self._transport is not None
+        self._load.when_due(self._send_now)
+
+    def _send_now(self, due: float) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
         self._reader = ResponseReader()
         self._first = 0.0
-        self._began = time.monotonic()
+        self._began = due
         self._transport.write(self._load.next_request())
 
     def _finish(self, reader: ResponseReader) -> None:
@@ -170,6 +179,7 @@ class _Connection(asyncio.Protocol):
     def _end(self, error: str | None, pause: float = 0.0) -> None:
         reader, self._reader = self._reader, None
         assert reader is not None
+        self._load.open_requests -= error != "connection refused"
         if not self._load.ended(reader.status, error):
             self.close()
         elif self._transport is None:
@@ -199,6 +209,8 @@ class _Load:
         self._progress = progress
         self._requests = [_request_bytes(spec, body) for body in spec.bodies]
         self._sent = 0
+        self._next_due = 0.0
+        self.open_requests = 0
         self._warm = 0
         self._ramped = False
         self._connections: list[_Connection] = []
@@ -267,9 +279,23 @@ class _Load:
         except OSError:
             connection.connection_refused()
 
+    def when_due(self, send: Callable[[float], None]) -> None:
+        """Call `send` with the time at which the next request is due: at once, or at that time."""
+        now = time.monotonic()
+        if not self._spec.rate:
+            send(now)
+            return
+        due = self._next_due or now
+        self._next_due = due + 1 / self._spec.rate
+        # uvloop's clock is not time.monotonic().
+        asyncio.get_running_loop().call_later(max(0.0, due - now), send, due)
+
     def next_request(self) -> bytes:
         """Return the bytes of the next request."""
         self._sent += 1
+        self.open_requests += 1
+        if self.measuring:
+            self.result.most_open = max(self.result.most_open, self.open_requests)
         request = self._requests[self._sent % len(self._requests)]
         stamp = self._spec.stamp.encode()
         return request.replace(stamp, b"%0*d" % (len(stamp), self._sent)) if stamp else request

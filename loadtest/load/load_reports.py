@@ -9,6 +9,7 @@ from loadtest.load.batch_drain import Drain
 from loadtest.load.breakdown import Bar
 from loadtest.load.fairness import Fairness
 from loadtest.load.filter_load import LONG_PROMPT, TERMS
+from loadtest.load.long_prompts import LongPrompts
 from loadtest.load.overhead import MODES, AddedCost, Cell, load_name
 from loadtest.load.parsed_answers import PARSED
 from loadtest.load.soak import SoakResult
@@ -146,6 +147,37 @@ def print_drain(result: Drain, out: Console) -> None:
         f"The batch drains {result.batch_alone:,.0f} tokens/s alone and {result.batch_beside:,.0f} beside the clients' "
         f"{result.client_beside:,.0f}: {result.share:.1%} of the {result.free:,.0f} that were free."
     )
+
+
+def print_prompts(results: Sequence[LongPrompts], out: Console) -> None:
+    """Print what long prompts cost, and how late the event loop was."""
+    table = new_table(
+        "Long prompts",
+        *("load", "tokens", "req/s", "CPU ms/req", "busy", "MB", "probe, ms", "alone", "whole request, ms"),
+        *("most open", "errors"),
+    )
+    for result in results:
+        table.add_row(
+            result.load,
+            f"{result.prompt_tokens:,}",
+            f"{result.requests_per_s:.1f}",
+            f"{result.cpu_ms:.1f}",
+            f"{result.workers_busy:.2f}",
+            f"{result.worker_mb:.0f}",
+            _three(result.probe_ms),
+            _three(result.probe_alone_ms),
+            _three(result.e2e_ms),
+            str(result.most_open),
+            _errors(result.errors),
+        )
+    out.print(table)
+    out.print(
+        "Shared: the first tokens of all prompts; the rest of each is new. A conversation's prompt has a turn more "
+        "than the one before. The last two loads are open, of 220 KB, on two workers. CPU and busy (in cores): of the "
+        "workers. Probe: p50/p90/p99 of a round trip to /healthz, an upper bound of the event loop's lag; alone: "
+        "without a load."
+    )
+    _warn_of_others([result.others_busy for result in results], out)
 
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:

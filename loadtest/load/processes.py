@@ -105,10 +105,10 @@ def choose_cores() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def on_core(core: int) -> Iterator[None]:
-    """Pin this process to one core in the block; processes started in it stay there."""
+def on_core(*cores: int) -> Iterator[None]:
+    """Pin this process to one core, or to these, in the block; processes started in it stay there."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
@@ -118,14 +118,13 @@ def on_core(core: int) -> Iterator[None]:
 @contextlib.contextmanager
 def running(
     command: list[str],
-    core: int,
-    *,
+    *cores: int,
     log: IO[bytes] | None = None,
     stdin: int = subprocess.DEVNULL,
     stdout: int | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a process on a core, shielded from this terminal's Ctrl-C; end it on leaving, first by SIGTERM."""
-    with on_core(core):
+    """Run a process on these cores, shielded from this terminal's Ctrl-C; end it on leaving, first by SIGTERM."""
+    with on_core(*cores):
         process = subprocess.Popen(
             command, stdin=stdin, stdout=log if stdout is None else stdout, stderr=log, start_new_session=True
         )

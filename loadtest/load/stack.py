@@ -44,7 +44,7 @@ _ANSWER_SECONDS: Final = 60.0
 _CLI: Final = [sys.executable, "-m", "gateway.cli.main"]
 #: The tenant `limited` has every kind of limit, each too high to be reached.
 _CONFIG: Final = """\
-listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
+listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, drain_seconds: 2}}
 state: state
 admin: {{enabled: false}}
 models:
@@ -91,10 +91,16 @@ class Stack:
     keys: Mapping[Variant, str]
     config: Path
     gateway_pid: int
-    worker_pid: int
+    worker_pids: tuple[int, ...]
     replica_pids: tuple[int, ...]
     gateway_core: int
     load_core: int
+
+    @property
+    def worker_pid(self) -> int:
+        """The only worker's process."""
+        (pid,) = self.worker_pids
+        return pid
 
     def others_busy(self, result: LoadResult) -> float:
         """Return the share of a core's time in a window used by other processes, the worse of the two cores."""
@@ -207,21 +213,22 @@ def gateway_stack(
     *,
     pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),),
     context: int = 32768,
+    workers: int = 1,
     transport: Literal["simulated", "trtllm_grpc"] = "simulated",
     filters: bool = False,
     observed: bool = False,
     parsed: bool = False,
     cores: tuple[int, int] | None = None,
 ) -> Iterator[Stack]:
-    """Start the store, one worker and replicas with these engine options; all end with the block.
+    """Start the store, workers and replicas with these engine options; all end with the block.
 
     `transport` is the engine in the gateway's configuration: replicas serve both sessions and TensorRT-LLM's own
     service. With `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and
     traces of 1 %; a `parsed` one parses answers, and its replicas have a script of reasoning and tool calls
     (loadtest/load/parsing_load.py).
-    The gateway's processes share the first core that this process may use; the replicas, the load client and, in the
-    block, this process share the last one. A second stack must be given the same `cores`, as the process is then pinned
-    to one of them. Raises BenchError.
+    One worker and the gateway's other processes share the first core that this process may use; the replicas, the load
+    client and, in the block, this process share the last one. A second stack must be given the same `cores`, as the
+    process is then pinned to one of them. Several `workers` may use all cores. Raises BenchError.
     """
     with _bench(cores, filters=filters, observed=observed) as bench:
         ports = free_ports(sum(pool.replicas for pool in pools))
@@ -242,7 +249,7 @@ def gateway_stack(
             replicas = json.dumps([f"grpc://{address}" for address in addresses])
             shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}"
             lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: {transport}, replicas: {replicas}}}")
-        yield bench.serve(lines, processes, context, model)
+        yield bench.serve(lines, processes, context, model, workers)
 
 
 @contextlib.contextmanager
@@ -280,14 +287,21 @@ class _Bench:
         return self.ending.enter_context(running(command, self.load_core, log=self.log))
 
     def serve(
-        self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, lines: str
+        self,
+        pools: Sequence[str],
+        processes: "dict[str, subprocess.Popen[bytes]]",
+        context: int,
+        lines: str,
+        workers: int = 1,
     ) -> Stack:
         """Start the gateway in front of these processes, with these pools and configuration lines of its model."""
         (port,) = free_ports(1)
         config = self.folder / "penstock.yaml"
         if self.filters:
             lines += _NO_PACING
-        text = _CONFIG.format(port=port, pools="\n".join(pools), model=MODEL, context=context, lines=lines)
+        text = _CONFIG.format(
+            port=port, pools="\n".join(pools), model=MODEL, context=context, lines=lines, workers=workers
+        )
         if self.filters:
             text += _FILTERS
             terms = blocklist([_SYSTEM, LONG_PROMPT, *corpus_sentences()])
@@ -301,7 +315,8 @@ class _Bench:
             text += _UNOBSERVED
         config.write_text(text)
         command = [*_CLI, "serve", "--config", str(config)]
-        gateway = self.ending.enter_context(running(command, self.gateway_core, log=self.log))
+        cores = {self.gateway_core} if workers == 1 else {self.gateway_core, self.load_core}
+        gateway = self.ending.enter_context(running(command, *cores, log=self.log))
         wait_until_ready(port, {**processes, "the gateway": gateway}, self.log)
         variants = {key: tenant for key, tenant in _TENANTS.items() if self.filters or key != "filtered"}
         keys = {tenant: create_key(config, tenant) for tenant in dict.fromkeys(variants.values())}
@@ -310,7 +325,7 @@ class _Bench:
             keys={variant: keys[tenant] for variant, tenant in variants.items()},
             config=config,
             gateway_pid=gateway.pid,
-            worker_pid=worker_of(gateway.pid),
+            worker_pids=workers_of(gateway.pid, workers),
             replica_pids=tuple(process.pid for process in processes.values()),
             gateway_core=self.gateway_core,
             load_core=self.load_core,
@@ -399,9 +414,9 @@ def _last_line(log: IO[bytes]) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
-def worker_of(gateway_pid: int) -> int:
-    """Return the id of the worker among the gateway's children, which include the store and multiprocessing's own."""
-    workers = [pid for pid in process_tree(gateway_pid) if "--multiprocessing-fork" in command_line(pid)]
-    if len(workers) != 1:
-        raise BenchError(f"expected one worker process under the gateway, found {len(workers)}")
-    return workers[0]
+def workers_of(gateway_pid: int, count: int) -> tuple[int, ...]:
+    """Return the ids of the workers among the gateway's children, which include the store and multiprocessing's own."""
+    workers = tuple(pid for pid in process_tree(gateway_pid) if "--multiprocessing-fork" in command_line(pid))
+    if len(workers) != count:
+        raise BenchError(f"expected {count} worker processes under the gateway, found {len(workers)}")
+    return workers

@@ -141,6 +141,6 @@ def seed_of(handoff: Handoff) -> int | None:
     return int(seed) if magic == _STATE_MAGIC else None
 
 
-def _prompt(request: Submit) -> list[int]:
+def _prompt(request: Submit) -> Sequence[int]:
     """Return the prompt without what an earlier attempt has generated."""
     return request.prompt_ids[: len(request.prompt_ids) - request.generated]

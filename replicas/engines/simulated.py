@@ -370,7 +370,7 @@ class SimulatedEngine:
                 prompt=len(request.prompt_ids),
                 steps=course.total + (course.reason is FinishReason.STOP),
                 limit=limit,
-                ids=request.prompt_ids,
+                ids=list(request.prompt_ids),
                 salt=request.cache_salt,
                 transferred=request.handoff is not None,
                 handle=handle,

@@ -6,8 +6,10 @@ from typing import Final
 
 import msgspec
 
+from protos.packed_ids import PackedIds
 from protos.prefix_hash import ROOT, prefix_hashes, root_of
 from protos.types import KvUpdate
+from routing.prefix.chain_memo import ChainMemo
 from routing.prefix.predictions import Predictions
 from routing.prefix.prefix_index import PrefixIndex
 from routing.prefix.recent_blocks import RecentBlocks
@@ -71,6 +73,7 @@ class PrefixDirectory:
         self._clock = clock
         self._index = PrefixIndex(max_blocks)
         self._predictions = Predictions()
+        self._memo = ChainMemo()
         self._replicas: dict[str, _Replica] = {}
         self._sizes: list[int] = []  # of blocks, ascending
         self._doubted: dict[str, float] = {}  # factors below 1, by replica
@@ -131,11 +134,12 @@ class PrefixDirectory:
         if not sizes or len(prompt_ids) < sizes[0]:
             return _NOTHING
         root = root_of(salt) if salt else ROOT
-        chain = prefix_hashes(prompt_ids, sizes[0], root)
+        hashes = self._memo.hashes if isinstance(prompt_ids, PackedIds) else prefix_hashes
+        chain = hashes(prompt_ids, sizes[0], root)
         if len(sizes) > 1:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
-            self._remembered[chain[-1]] = {size: prefix_hashes(prompt_ids, size, root) for size in sizes[1:]}
+            self._remembered[chain[-1]] = {size: hashes(prompt_ids, size, root) for size in sizes[1:]}
         return Prefix(chain, self.match(chain, len(prompt_ids)))
 
     def match(self, chain: Sequence[int], prompt_tokens: int) -> dict[str, int]:

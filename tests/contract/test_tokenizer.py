@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as NativeTokenizer
 
+from gateway.text.tokens import prompt_unit
 from gateway.text.tokens.bpe import BytePairTokenizer
 from gateway.text.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.text.tokens.huggingface import HuggingFaceTokenizer
@@ -179,6 +180,48 @@ def test_parts_keep_texts_and_control_tokens_apart(tokenizer: Tokenizer, before:
 def test_parts_equal_the_whole(tokenizer: Tokenizer) -> None:
     parts = ["", "<s>", "", "[INST]", "Hello, world.\n\nOne two", "</s>", ""]
     assert tokenizer.encode_parts(parts) == tokenizer.encode("".join(parts), special=True)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(any_text() | st.just("one two three, four "), min_size=1, max_size=8),
+    controls=st.lists(st.sampled_from(["<s>", "</s>", "[INST]"]), min_size=7, max_size=7),
+)
+def test_units_one_after_the_other_are_the_prompt(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, texts: list[str], controls: list[str]
+) -> None:
+    monkeypatch.setattr(prompt_unit, "UNIT_CHARS", 10)
+    parts = [part for pair in zip(texts, controls, strict=False) for part in pair][: 2 * len(texts) - 1]
+    ids: list[int] | None = []
+    for unit in tokenizer.units(parts):
+        encoded = tokenizer.encode_unit(unit)
+        ids = None if ids is None or encoded is None else ids + encoded
+    if ids:
+        assert ids == tokenizer.encode_parts(parts)
+
+
+def test_plain_prompts_have_units(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_unit, "UNIT_CHARS", 10)
+    parts = [
+        "",
+        "<s>",
+        "",
+        "[INST]",
+        "One two three four",
+        "</s>",
+        "Five six seven",
+        "[INST]",
+        "Eight nine ten",
+        "</s>",
+        "",
+    ]
+    units = tokenizer.units(parts)
+    encoded = [tokenizer.encode_unit(unit) for unit in units]
+    assert len(units) >= 3
+    assert [token for ids in encoded for token in ids or ()] == tokenizer.encode_parts(parts)
+    # A prompt that goes on has the same units, but for the last.
+    more = tokenizer.units([*parts[:-1], "Eleven twelve", "</s>", "Thirteen"])
+    assert more[: len(units) - 1] == units[:-1]
 
 
 def test_control_tokens_are_read_where_allowed(tokenizer: Tokenizer) -> None:

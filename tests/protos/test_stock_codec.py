@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from smg_grpc_proto.generated import common_pb2
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
 from protos import stock_codec, stock_kv_codec, stock_service_codec
+from protos.packed_ids import PackedIds
 from protos.protocol_error import ProtocolError
 from protos.types import (
     Adapter,
@@ -72,6 +74,12 @@ def test_what_a_client_asks_for_is_what_the_service_reads(submit: Submit) -> Non
     assert ask.submit == submit
     assert ask.streaming == (submit.delta_interval == 1)
     assert ask.perf_metrics
+
+
+@given(submits)
+def test_packed_prompts_are_written_as_others_are(submit: Submit) -> None:
+    packed = msgspec.structs.replace(submit, prompt_ids=PackedIds.of(submit.prompt_ids))
+    assert stock_codec.encode_generate(packed, "r") == stock_codec.encode_generate(submit, "r")
 
 
 def test_a_request_has_its_own_id_and_nothing_that_the_server_ignores() -> None:

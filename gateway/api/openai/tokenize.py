@@ -141,7 +141,8 @@ async def _own_tokens(forwarded: ForwardedRequest[TokenizeBody]) -> list[int]:
     if request.foreign is not None:
         raise request.foreign
     await _count(forwarded)
-    return (await encoded(request, forwarded.services.encoding, forwarded.incoming.exchange.handle)).ids
+    prompt = await encoded(request, forwarded.services.encoding, forwarded.incoming.exchange.handle)
+    return list(prompt.ids)
 
 
 def _chat_of(body: TokenizeBody) -> bytes:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import tiktoken
 
+from gateway.text.tokens.prompt_unit import Unit, units_of
+from gateway.text.tokens.safe_cuts import SafeCuts
 from gateway.text.tokens.tokenizer import without_surrogates
 
 # The native regex engine overflows its stack, and panics, between 600,000 and 1,000,000 spaces in a row: such a run is
@@ -55,6 +57,7 @@ class BytePairTokenizer:
         self._split_specials = _splitter(specials)
         self._split_words = _splitter(words)
         self._compose = compose
+        self._cuts = SafeCuts.of(pattern, words)
         # An Encoding keeps a Python copy of the ranks, 13 MB of a large vocabulary: only its native core is kept.
         self._core: _Core = tiktoken.Encoding(
             "", pat_str=pattern, mergeable_ranks=ranks, special_tokens={**specials, **words}
@@ -83,6 +86,12 @@ class BytePairTokenizer:
         if parts[-1]:
             ids += self.encode(parts[-1], special=False)
         return ids
+
+    def units(self, parts: Sequence[str]) -> Sequence[Unit]:
+        return units_of(parts, self._cuts)
+
+    def encode_unit(self, unit: Unit) -> list[int]:
+        return self.encode_parts(unit.parts)
 
     def _encode(self, text: str) -> list[int]:
         if self._compose and not text.isascii():

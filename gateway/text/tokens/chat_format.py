@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import PartsEncoder
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -23,7 +23,7 @@ class ChatFormat(Protocol):
     def calls(self) -> bool:
         """Whether messages may have tool calls and their results, in OpenAI's form."""
 
-    def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
+    def encode_chat(self, tokenizer: PartsEncoder, messages: Messages, **extras: Any) -> Sequence[int]:
         """Encode the prompt for the next answer; neither messages nor extras can put control tokens into it.
 
         `extras` are inputs named by `reads`. Raises TemplateError.

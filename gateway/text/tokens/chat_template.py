@@ -15,7 +15,7 @@ from jinja2.utils import Namespace
 
 from gateway.text.tokens.call_form import PROBE_CALL, PROBE_TOOLS, CallForm, find_call_form
 from gateway.text.tokens.chat_format import Messages, TemplateError
-from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError
+from gateway.text.tokens.tokenizer import PartsEncoder, TokenizerError
 from gateway.text.tokens.trusted_marks import JOIN, ROLES, Marks, pieces, unmarked
 
 log = logging.getLogger(__name__)
@@ -194,8 +194,8 @@ class ChatTemplate:
         return unmarked(self._render(messages, add_generation_prompt=add_generation_prompt, **extras))
 
     def encode_chat(
-        self, tokenizer: Tokenizer, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any
-    ) -> list[int]:
+        self, tokenizer: PartsEncoder, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any
+    ) -> Sequence[int]:
         """Encode the prompt as token ids; no message can put a control token into it.
 
         `extras` (tools, documents and the like) are a caller's data as messages are. The encoding releases the GIL,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer as NativeTokenizer
 
+from gateway.text.tokens.prompt_unit import Unit, units_at_controls
 from gateway.text.tokens.tokenizer import TokenizerError, without_surrogates
 from gateway.text.tokens.tokenizer_json import BYTE_OF, TokenizerJson
 
@@ -53,20 +54,38 @@ class HuggingFaceTokenizer:
         A SentencePiece vocabulary may encode a text's first word unlike a later one, so the prompt is encoded whole.
         Only if that would read a control token in a text is it encoded in parts; each part is then a text of its own.
         """
-        whole = "".join(parts)
         controls = [self.specials[part] for part in parts[1::2]]
-        if self._find_specials(whole) == parts[1::2]:
-            ids = self.encode(whole, special=True)
-            # The library may find control tokens in the normalized text that the raw text does not have.
-            if [token for token in ids if token in self._control] == controls:
-                return ids
-        ids = []
+        whole = "".join(parts)
+        if self._find_specials(whole) == parts[1::2] and (whole_ids := self._encode_whole(whole, controls)):
+            return whole_ids
+        ids: list[int] = []
         for index, part in enumerate(parts):
             if index % 2:
                 ids.append(self.specials[part])
             elif part:
                 ids += self.encode(part, special=False)
         return ids
+
+    def _encode_whole(self, text: str, controls: Sequence[int]) -> list[int] | None:
+        """Encode a text with these control tokens; None if the library finds others.
+
+        It may find some in the normalized text that the raw text does not have.
+        """
+        ids = self.encode(text, special=True)
+        return ids if [token for token in ids if token in self._control] == controls else None
+
+    def units(self, parts: Sequence[str]) -> Sequence[Unit]:
+        """Cut a prompt at control tokens: the library encodes what lies between two of them on its own."""
+        alone = len(parts) == 1 or self._find_specials("".join(parts)) != parts[1::2]
+        return () if alone else units_at_controls(parts)
+
+    def encode_unit(self, unit: Unit) -> list[int] | None:
+        controls = [self.specials[part] for part in unit.parts[1::2]]
+        ids = self._encode_whole("".join(unit.parts), controls)
+        if ids is None or not unit.after:
+            return ids
+        # Something before the control token is the text's first word, which the whole prompt does not have there.
+        return ids[1:] if ids[0] == controls[0] else None
 
     def token_bytes(self, token_id: int) -> bytes:
         if token_id in self._control or not 0 <= token_id < self.vocab_size:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.text.tokens.call_form import parsed_json
 from gateway.text.tokens.chat_format import Messages, TemplateError
-from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import PartsEncoder
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 #: Length of call ids, of letters and digits; of longer ids the end is used.
@@ -31,8 +31,8 @@ class MistralInstruct:
     calls = True
 
     def encode_chat(
-        self, tokenizer: Tokenizer, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
-    ) -> list[int]:
+        self, tokenizer: PartsEncoder, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
+    ) -> Sequence[int]:
         if not tools and messages[-1]["role"] == "user":
             # The first turn of a conversation is the most common prompt.
             if len(messages) == 1:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from gateway.text.tokens.prompt_unit import Unit
+
 
 class TokenizerError(ValueError):
     """A tokenizer or chat template that cannot be loaded; the message is one line and names the file."""
@@ -11,6 +13,13 @@ class TokenizerError(ValueError):
 def without_surrogates(text: str) -> str:
     """Join paired surrogates and replace lone ones by U+FFFD, so that the text is valid UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class PartsEncoder(Protocol):
+    """The part of a tokenizer that chat formats need."""
+
+    def encode_parts(self, parts: Sequence[str]) -> Sequence[int]:
+        """Encode a prompt in parts, as `Tokenizer.encode_parts`."""
 
 
 class Tokenizer(Protocol):
@@ -54,6 +63,12 @@ class Tokenizer(Protocol):
         Texts are encoded as by `encode(special=False)`. Releases the GIL as that does. Raises KeyError for a part that
         is in a control token's place and is none.
         """
+
+    def units(self, parts: Sequence[str]) -> Sequence[Unit]:
+        """Cut a prompt in parts into units, whose encodings one after the other are the prompt's; none: it has none."""
+
+    def encode_unit(self, unit: Unit) -> list[int] | None:
+        """Encode one of a prompt's units; None: this prompt has to be encoded whole."""
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of a token in an answer, which need not be whole characters.

@@ -1,10 +1,11 @@
 """Models with a separate chat template for chats with tools."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.text.tokens.chat_format import Messages
 from gateway.text.tokens.chat_template import ChatTemplate
-from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import PartsEncoder
 
 
 class ToolTemplate:
@@ -15,7 +16,7 @@ class ToolTemplate:
         self.reads = (default.reads & tool_use.reads) | (tool_use.reads & {"tools"})
         self.calls = tool_use.calls
 
-    def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
+    def encode_chat(self, tokenizer: PartsEncoder, messages: Messages, **extras: Any) -> Sequence[int]:
         called = "tools" in extras or any("tool_calls" in message for message in messages)
         template = self._tool_use if called else self._default
         return template.encode_chat(tokenizer, messages, **extras)

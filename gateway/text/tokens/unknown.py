@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gateway.text.tokens.chat_format import Messages
-from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.prompt_unit import Unit
+from gateway.text.tokens.tokenizer import PartsEncoder
 
 #: Larger than any vocabulary, so that a client's token ids are left to the upstream to check.
 ANY_ID: Final = 1 << 32
@@ -25,6 +26,12 @@ class UnknownTokenizer:
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
         raise NotImplementedError
 
+    def units(self, parts: Sequence[str]) -> Sequence[Unit]:
+        raise NotImplementedError
+
+    def encode_unit(self, unit: Unit) -> list[int] | None:
+        raise NotImplementedError
+
     def token_bytes(self, token_id: int) -> bytes:
         del token_id
         return b""
@@ -36,5 +43,5 @@ class UnknownChatFormat:
     reads: frozenset[str] = frozenset()
     calls = False
 
-    def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
+    def encode_chat(self, tokenizer: PartsEncoder, messages: Messages, **extras: Any) -> Sequence[int]:
         raise NotImplementedError

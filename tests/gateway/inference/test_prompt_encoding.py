@@ -1,7 +1,8 @@
 import pytest
 
-from gateway.inference.generate_request import Chat
-from gateway.inference.prompt_encoding import encode_prompt
+from gateway.inference.generate_request import Chat, FillIn, Prompt
+from gateway.inference.prompt_encoding import encode_long, encode_prompt
+from gateway.text.tokens.unit_cache import UnitCache
 from protos.errors import InvalidRequest
 from tests.models import model_of
 
@@ -38,3 +39,37 @@ def test_what_the_template_refuses_is_the_messages_fault() -> None:
     with pytest.raises(InvalidRequest) as caught:
         encode_prompt(MODEL, Chat([{"role": "wizard", "content": "x"}]))
     assert caught.value.param == "messages"
+
+
+TEXT = "The tide comes in and the boats go out. " * 1_000
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Chat(
+            [
+                {"role": "user", "content": TEXT},
+                {"role": "assistant", "content": "Yes"},
+                {"role": "user", "content": TEXT},
+            ]
+        ),
+        Chat([{"role": "user", "content": TEXT}], {"tools": [{"type": "function", "function": {"name": "x"}}]}),
+        FillIn(TEXT, "end"),
+        TEXT,
+        "a" * 40_000,
+        "",
+        [1, 2, 3],
+    ],
+)
+def test_long_prompts_are_encoded_as_short_ones_are(prompt: Prompt) -> None:
+    cache = UnitCache()
+    expected = encode_prompt(MODEL, prompt)
+    for _ in range(2):
+        assert list(encode_long(MODEL, prompt, cache, "salt")) == expected
+
+
+def test_what_is_refused_of_short_prompts_is_refused_of_long_ones() -> None:
+    for prompt in (Chat([{"role": "wizard", "content": TEXT}]), [-1]):
+        with pytest.raises(InvalidRequest):
+            encode_long(MODEL, prompt, UnitCache(), "")

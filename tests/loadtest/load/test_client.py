@@ -116,6 +116,23 @@ def test_bodies_are_taken_in_turn() -> None:
     assert sorted(server.bodies) == [b"a"] * 3 + [b"b"] * 3
 
 
+def test_requests_of_an_open_load_are_sent_when_they_are_due() -> None:
+    result, _ = load(lambda _: answer("200 OK"), concurrency=4, rate=200.0, requests=10, warmup=1)
+    assert result.errors == {}
+    assert len(result.e2e_ms) == 10
+    # Ten requests are due over nine intervals; none is sent early.
+    assert result.seconds > 8 / 200
+    assert 1 <= result.most_open <= 4
+
+
+def test_latencies_of_an_open_load_count_from_when_requests_are_due() -> None:
+    # All are due at once, and one connection sends them one after the other.
+    result, _ = load(lambda _: answer("200 OK"), rate=1e6, requests=10)
+    assert result.e2e_ms == sorted(result.e2e_ms)
+    assert result.e2e_ms[-1] > result.e2e_ms[0]
+    assert result.most_open == 1
+
+
 @pytest.mark.parametrize(
     ("bad", "error"),
     [

@@ -64,7 +64,7 @@ def test_a_request_without_an_answer_is_an_error() -> None:
         keys={"plain": "", "limited": "", "filtered": ""},
         config=Path("penstock.yaml"),
         gateway_pid=10,
-        worker_pid=11,
+        worker_pids=(11,),
         replica_pids=(20,),
         gateway_core=0,
         load_core=1,

@@ -1,5 +1,6 @@
 """Templates in the forms that models carry them, and what a caller's text can and cannot do to them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -117,11 +118,11 @@ def chat(*contents: str, system: str | None = None) -> list[dict[str, Any]]:
     return opening + [{"role": roles[i % 2], "content": content} for i, content in enumerate(contents)]
 
 
-def controls(ids: list[int]) -> list[int]:
+def controls(ids: Sequence[int]) -> list[int]:
     return [token for token in ids if token >= 256]
 
 
-def text_of(ids: list[int]) -> str:
+def text_of(ids: Sequence[int]) -> str:
     return b"".join(map(TOKENIZER.token_bytes, ids)).decode()
 
 
