@@ -16,6 +16,8 @@ DEFAULT_TOKENS: Final = 256.0
 _ENOUGH: Final = 16
 #: The quantile by which a predictor's calibration is measured.
 CALIBRATED: Final = 0.9
+#: One answer in so many is compared with its prediction, which costs as much as to learn from it.
+_JUDGED: Final = 8
 #: Requests over which the accuracy is averaged (exponentially fading).
 _RECENT: Final = 1000
 #: Relative error up to which a prediction counts as right.
@@ -100,6 +102,8 @@ class QuantileDecodeLength:
         self._most = kinds
         self._sketches: OrderedDict[tuple[str, str | None, int | None], LengthSketch] = OrderedDict()
         self._accuracy: dict[str, Accuracy] = {}
+        #: Answers learned from, by model.
+        self._learned: dict[str, int] = {}
 
     def expected(self, origin: Origin, prompt_tokens: int, max_tokens: int) -> float:
         """Return the mean of the narrowest group with enough answers."""
@@ -115,26 +119,29 @@ class QuantileDecodeLength:
         return _bounded(sketch.quantile(share), max_tokens)
 
     def learn(self, origin: Origin, prompt_tokens: int, output_tokens: int, *, cut: bool = False) -> None:
-        """Measure what would have been predicted, then learn. Answers without a token are ignored."""
+        """Measure, now and then, what would have been predicted, then learn. Answers without a token are ignored."""
         if output_tokens < 1:
             return
-        self._judge(origin, prompt_tokens, output_tokens, cut)
+        self._learned[origin.model] = learned = self._learned.get(origin.model, 0) + 1
+        if learned % _JUDGED == 1:
+            self._judge(origin, prompt_tokens, output_tokens, cut)
+        sketches = self._sketches
         for kind in _kinds(origin, prompt_tokens):
-            sketch = self._sketches.get(kind)
+            sketch = sketches.get(kind)
             if sketch is None:
-                sketch = self._sketches[kind] = LengthSketch()
-                if len(self._sketches) > self._most:
-                    self._sketches.popitem(last=False)
+                sketch = sketches[kind] = LengthSketch()
+                if len(sketches) > self._most:
+                    sketches.popitem(last=False)
             else:
-                self._sketches.move_to_end(kind)
+                sketches.move_to_end(kind)
             if cut:
                 sketch.add_cut(output_tokens)
             else:
                 sketch.add(output_tokens)
 
     def accuracy(self, model: str) -> Accuracy:
-        """Return the accuracy of a model's predictions so far."""
-        return self._accuracy.get(model, Accuracy())
+        """Return the accuracy of a model's predictions so far, of one in `_JUDGED` answers."""
+        return msgspec.structs.replace(self._accuracy.get(model, Accuracy()), requests=self._learned.get(model, 0))
 
     def _best(self, origin: Origin, prompt_tokens: int) -> LengthSketch | None:
         # Nearly always the narrowest group has enough.
@@ -156,7 +163,7 @@ class QuantileDecodeLength:
         right = right or round(expected).bit_length() == output_tokens.bit_length()
         before = self._accuracy.get(origin.model, Accuracy())
         requests = before.requests + 1
-        share = 1 / min(requests, _RECENT)
+        share = 1 / min(requests, _RECENT // _JUDGED)
         self._accuracy[origin.model] = Accuracy(
             requests, before.below + share * (below - before.below), before.right + share * (right - before.right)
         )

@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import accumulate
 from math import log2
 from operator import mul
@@ -41,7 +42,7 @@ class LengthSketch:
 
     def add(self, tokens: int) -> None:
         """Learn the length of a complete answer."""
-        self._put(_bucket(tokens), float(min(tokens, _LONGEST)), self._next)
+        self._put(_bucket(tokens), min(tokens, _LONGEST), self._next)
         self._grow()
 
     def add_cut(self, tokens: int) -> None:
@@ -53,7 +54,7 @@ class LengthSketch:
         first = _bucket(tokens) + 1
         above = sum(self._counts[first:])
         if not above:
-            self._put(first - 1, float(min(tokens, _LONGEST)), self._next)
+            self._put(first - 1, min(tokens, _LONGEST), self._next)
         else:
             share = self._next / above
             for bucket in range(first, _BUCKETS):
@@ -100,5 +101,6 @@ class LengthSketch:
             self._next = 1.0
 
 
+@lru_cache(4096)
 def _bucket(tokens: int) -> int:
     return min(int(_PER_OCTAVE * log2(max(1, tokens))), _BUCKETS - 1)
