@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from typing import Final
 
 from gateway.inference.generation import Generation
 from gateway.text.tokens.detokenizer import written_text
-from observability.digests import Digests, TextDigest
+from observability.digests import Digests
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from protos.types import FinishReason
@@ -79,26 +78,28 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
 
 def _is_cut(generation: Generation) -> bool:
     """Whether a filter has cut an answer off."""
-    if any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in generation.request.record.verdicts):
-        return True
-    # A redaction may also end a text that continues after another one.
-    reasons = [sequence.finish_reason for sequence in generation.sequences]
-    return generation.stream.relay is None and FinishReason.CONTENT_FILTER in reasons
+    for verdict in generation.request.record.verdicts:
+        if verdict.where == "answer" and verdict.action == _BLOCK:
+            return True
+    if generation.stream.relay is None:
+        # A redaction may also end a text that continues after another one.
+        for sequence in generation.sequences:
+            if sequence.finish_reason is FinishReason.CONTENT_FILTER:
+                return True
+    return False
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    table = generation.table
-    texts: Sequence[TextDigest | None] = [sequence.shown for sequence in generation.sequences]
-    if generation.digests is not None:
-        texts = generation.digests
     hashes = []
-    for shown, tokens, sequence in zip(texts, generation.stream.tokens, generation.sequences, strict=False):
+    for index, sequence in enumerate(generation.sequences):
+        shown = sequence.shown if generation.digests is None else generation.digests[index]
         if shown is not None:
             record.answer_characters += shown.characters
             hashes.append(shown.hexdigest())
         else:
             # Tokens that came but were not read have not been shown.
-            text = written_text(table, tokens[: sequence.completion_tokens])
+            tokens = generation.stream.tokens[index][: sequence.completion_tokens]
+            text = written_text(generation.table, tokens)
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

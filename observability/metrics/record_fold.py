@@ -100,18 +100,19 @@ class PoolSeries:
             [record.sent - record.arrived + record.ended - record.last_token for record in answered], _GATEWAY
         )
         self.engine.add_all([record.last_token - record.sent for record in answered], _ENGINE)
-        # Only streams deliver tokens one by one.
         streams = list(filter(_STREAM, answered))
-        self.first_token.add_all([record.first_token - record.arrived for record in streams], _FIRST_TOKEN)
-        self.per_token.add_all(
-            [
-                (record.last_token - record.first_token) / (tokens - 1.0)
-                for record in streams
-                if (tokens := record.completion_tokens / (record.sequences or 1)) > 1.0
-                and record.last_token > record.first_token
-            ],
-            _PER_TOKEN,
-        )
+        if streams:
+            # Only streams deliver tokens one by one.
+            self.first_token.add_all([record.first_token - record.arrived for record in streams], _FIRST_TOKEN)
+            self.per_token.add_all(
+                [
+                    (record.last_token - record.first_token) / (tokens - 1.0)
+                    for record in streams
+                    if (tokens := record.completion_tokens / (record.sequences or 1)) > 1.0
+                    and record.last_token > record.first_token
+                ],
+                _PER_TOKEN,
+            )
         paced = list(filter(_GAPS, answered))
         if paced:
             gaps = self.inter_token

@@ -120,7 +120,7 @@ def _later(room: Room, passed_ms: int) -> Room:
     return Room(room.limit, room.remaining, room.reset_ms - passed_ms)
 
 
-class StoreLease(msgspec.Struct, eq=False):
+class StoreLease(msgspec.Struct, eq=False, gc=False):
     """A lease in the store, which is among those of the limits batcher until its end."""
 
     limits_batcher: LimitsBatcher
