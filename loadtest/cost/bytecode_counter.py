@@ -161,6 +161,12 @@ if sys.version_info >= (3, 12):
             for number, thread in self._threads.items():
                 thread.reset(bases.get(number))
             self._laps = []
+            # Functions that run already are not entered any more.
+            for innermost in sys._current_frames().values():
+                frame: FrameType | None = innermost
+                while frame is not None:
+                    self._modules.setdefault(frame.f_code, _module_of(frame))
+                    frame = frame.f_back
             wanted = events.INSTRUCTION | events.PY_START | events.PY_RESUME | events.PY_THROW
             monitoring.set_events(monitoring.PROFILER_ID, wanted)
 
@@ -180,14 +186,19 @@ if sys.version_info >= (3, 12):
                 thread = self._threads[number] = _ThreadTrace()
             return thread
 
-        def _instruction(self, code: CodeType, offset: int) -> None:
-            self._thread().counts[code] += 1
-            if code not in self._modules:
-                self._modules[code] = _module_of(sys._getframe(1))
+        def _instruction(self, code: CodeType, offset: int, number: Callable[[], int] = threading.get_ident) -> None:
+            # Called for each bytecode: what it takes is most of a count's time.
+            try:
+                self._threads[number()].counts[code] += 1
+            except KeyError:
+                self._thread().counts[code] += 1
 
         def _entered(self, code: CodeType, offset: int, *_: object) -> None:
             thread = self._thread()
-            if sys._getframe(1).f_back is thread.base:
+            frame = sys._getframe(1)
+            if code not in self._modules:
+                self._modules[code] = _module_of(frame)
+            if frame.f_back is thread.base:
                 thread.counts = thread.by_root[code]
 
 
@@ -221,7 +232,7 @@ def _described(ends: list[_Total], modules: dict[CodeType, str]) -> list[Functio
     return [
         FunctionLaps(
             f"{modules.get(root, '')}:{root.co_qualname}",
-            modules[code],
+            modules.get(code, ""),
             code.co_qualname,
             code.co_firstlineno,
             [after.get((root, code), 0) - before.get((root, code), 0) for before, after in pairwise([{}, *ends])],

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from loadtest.cost.scenarios import WHOLE, WORDS, Setup
-from loadtest.load.processes import choose_cores, running
+from loadtest.load.processes import choose_cores, process_tree, running
 from loadtest.load.stack import create_key, free_ports, wait_until_ready, workers_of
 from protos.script import Line
 
@@ -21,11 +21,12 @@ PACE_MS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class CostStack:
-    """A running gateway. `replicas` are the ports behind it."""
+    """A running gateway. `processes` are its own and the store's, `replicas` the ports behind it."""
 
     port: int
     key: str
     worker_pid: int
+    processes: tuple[int, ...]
     replicas: tuple[int, ...]
     folder: Path
 
@@ -65,6 +66,7 @@ def cost_stack(
             port=port,
             key=create_key(config, setup.tenant),
             worker_pid=workers_of(gateway.pid, 1)[0],
+            processes=tuple(process_tree(gateway.pid)),
             replicas=tuple(ports),
             folder=folder,
         )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from loadtest.cost.cost_client import CostClient
 from loadtest.cost.cost_stack import CostStack
@@ -13,7 +14,10 @@ from loadtest.load.processes import BenchError
 #: Windows begin and end at this part of a second of the monotonic clock: what a worker does at whole seconds or at
 #: quarters of them is done as often in each window of as many seconds.
 _PHASE = 0.6
-_SETTLEMENT_SECONDS = 0.003
+#: Seconds between two looks at whether processes wait, and the looks at which all must.
+_LOOK_SECONDS = 0.0007
+_LOOKS = 4
+_IDLE_SECONDS = 1.0
 #: The parts of a stream's events after which all streams have begun, and none has ended.
 _BEGUN = 0.3
 _ENDING = 0.8
@@ -24,8 +28,10 @@ _FRAMING_EVENTS = 3
 class Load:
     """Connections to a gateway, and a scenario's requests. `tokens` are the lengths of the answers so far, by model."""
 
-    def __init__(self, scenario: Scenario, client: CostClient) -> None:
+    def __init__(self, scenario: Scenario, client: CostClient, processes: Sequence[int]) -> None:
+        """`processes` are those of the gateway."""
         self.scenario = scenario
+        self._processes = processes
         self.client = client
         self.tokens: dict[str, int] = {}
         self._events: dict[str, int] = {}
@@ -66,7 +72,7 @@ class Load:
             if self.tokens.setdefault(model, answer.output_tokens or 0) != answer.output_tokens:
                 raise BenchError(f"{self.scenario.name}: answers that should be the same have different lengths")
         if self.scenario.setup.limited:
-            time.sleep(_SETTLEMENT_SECONDS)
+            wait_until_idle(self._processes)
         return events
 
     def ask_one(self) -> None:
@@ -91,7 +97,7 @@ def load(stack: CostStack, scenario: Scenario) -> Iterator[Load]:
     traced = TRACED_EVERY if scenario.setup.telemetry else None
     client = CostClient(stack.port, stack.key, scenario.clients, traced_every=traced)
     try:
-        yield Load(scenario, client)
+        yield Load(scenario, client, stack.processes)
     finally:
         client.close()
 
@@ -104,3 +110,18 @@ def wait_for_phase(seconds: float = 0.0, since: float | None = None) -> float:
         due += 1
     time.sleep(due - now)
     return due
+
+
+def wait_until_idle(processes: Sequence[int]) -> None:
+    """Wait until none of these processes has anything to do, at most a second."""
+    idle, deadline = 0, time.monotonic() + _IDLE_SECONDS
+    while idle < _LOOKS and time.monotonic() < deadline:
+        # A process that waits for a core is not idle.
+        idle = idle + 1 if all(_waits(process) for process in processes) else 0
+        time.sleep(_LOOK_SECONDS)
+
+
+def _waits(process: int) -> bool:
+    """Return whether a process's main thread waits for something, by its state in /proc (proc(5))."""
+    state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return state not in ("R", "D")
