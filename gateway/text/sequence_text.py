@@ -85,10 +85,12 @@ class SequenceText:
         self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None, finish: Finish
     ) -> tuple[str, list[TokenEntry]]:
         """Add the last tokens and end the sequence; returns all that is still to be shown, as `feed` and `finish`."""
-        if self.plain and logprobs is None and self.finish_reason is None and not self._entries:
+        if self.streams and logprobs is None and self.finish_reason is None and not self._entries:
             self.completion_tokens += len(token_ids)
             self.finish_reason = finish.reason
             text = self.detokenizer.last(token_ids)
+            if not self.plain:
+                return self._show_last(text), []
             if self.shown is not None:
                 self.shown.update(text)
             return text, []
