@@ -2,8 +2,6 @@
 
 import enum
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import msgspec
 
@@ -48,9 +46,8 @@ def explained_policy(model: ServedModel) -> ExplainedPolicy:
     return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
 
 
-@contextmanager
-def showing_route(exchange: HttpExchange, explained: ExplainedPolicy) -> Iterator[None]:
-    """Add the decision so far to answers and errors, in one line; log it when the context ends."""
+def show_route(exchange: HttpExchange, explained: ExplainedPolicy) -> None:
+    """Add the decision so far to answers and errors, in one line."""
     of_caller = exchange.caller_headers
 
     def headers() -> list[tuple[bytes, bytes]]:
@@ -60,10 +57,6 @@ def showing_route(exchange: HttpExchange, explained: ExplainedPolicy) -> Iterato
         return [*of_caller(), (ANSWER, brief(explanation).encode("ascii"))]
 
     exchange.caller_headers = headers
-    try:
-        yield
-    finally:
-        log_explanation(explained.explanation())
 
 
 async def answer_dry_run(

@@ -1,13 +1,21 @@
-"""Run a generating request over HTTP, the same for every API: intake, reading, then `answer`."""
+"""Run a generating request over HTTP, the same for every API: intake, reading, pipeline, answer."""
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.completion_api import CompletionApi
-from gateway.api.openai.explain_headers import Explain, answer_dry_run, explained_policy, parse_explain, showing_route
+from gateway.api.openai.explain_headers import (
+    Explain,
+    answer_dry_run,
+    explained_policy,
+    log_explanation,
+    parse_explain,
+    show_route,
+)
 from gateway.api.openai.pipeline import Pipeline
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import ApiAdapter
 from gateway.api.writers.write_answer import write_answer
+from gateway.inference.generation import Generation
 from gateway.telemetry.answer_record import describe
 
 
@@ -29,21 +37,20 @@ async def infer(
         incoming.begin()
         explained = None if explain is None else explained_policy(model)
         pipeline = Pipeline(services, incoming, reading, body, request, explained, adapted=adapter is not None)
-        if explained is None:
-            await answer(pipeline, adapter)
-        elif explain is Explain.DRY_RUN:
-            await answer_dry_run(exchange, request, pipeline.context, explained)
-        else:
-            with showing_route(exchange, explained):
-                await answer(pipeline, adapter)
-
-
-async def answer(pipeline: Pipeline, adapter: ApiAdapter | None) -> None:
-    """Run the pipeline, write the answer, and end the generation. Raises as `infer` does."""
-    generation = await pipeline.run()
-    try:
-        await write_answer(pipeline, generation, adapter)
-    finally:
-        generation.close()
-        if pipeline.services.describes or pipeline.incoming.exchange.internal:
-            describe(generation, pipeline.services.digests)
+        if explained is not None:
+            if explain is Explain.DRY_RUN:
+                await answer_dry_run(exchange, request, pipeline.context, explained)
+                return
+            show_route(exchange, explained)
+        generation: Generation | None = None
+        # No functions of their own: every coroutine between the server and the stream is resumed with every token.
+        try:
+            generation = await pipeline.run()
+            await write_answer(pipeline, generation, adapter)
+        finally:
+            if generation is not None:
+                generation.close()
+                if services.describes or exchange.internal:
+                    describe(generation, services.digests)
+            if explained is not None:
+                log_explanation(explained.explanation())

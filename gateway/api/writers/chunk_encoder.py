@@ -66,24 +66,28 @@ class ChunkEncoder:
 
     def encode(self, events: list[Event]) -> bytes:
         """Encode the chunks of the events. Raises the error that a finish reports."""
-        if len(events) == 1:
-            return self._encode_event(events[0])
-        return b"".join([self._encode_event(event) for event in events])
+        if len(events) > 1:
+            return b"".join([self.encode([event]) for event in events])
+        event = events[0]
+        index, token_ids, logprobs, _ = event
+        # The common event is one token of whole characters: its escaped text is in the table.
+        if len(token_ids) == 1 and logprobs is None:
+            sequence = self._sequences[index]
+            if sequence.plain and not sequence.detokenizer.pending:
+                escaped = self._escaped[token_ids[0]]
+                if escaped is not None:
+                    sequence.completion_tokens += 1
+                    return self._text_heads[index] + escaped + self._text_tail if escaped else b""
+        return self._encode_event(event)
 
     def _encode_event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
         sequence = self._sequences[index]
-        # The common event is one token of whole characters: its escaped text is in the table.
-        if len(token_ids) == 1 and logprobs is None and sequence.streams and not sequence.detokenizer.pending:
-            if sequence.plain:
-                escaped = self._escaped[token_ids[0]]
-                if escaped is not None:
-                    sequence.completion_tokens += 1
-                    return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
-            elif not sequence.is_over():
-                token_text = self._texts[token_ids[0]]
-                if token_text is not None:
-                    return self._encode_screened(index, sequence, token_text)
+        screened = sequence.streams and not sequence.plain and not sequence.is_over()
+        if screened and len(token_ids) == 1 and logprobs is None and not sequence.detokenizer.pending:
+            token_text = self._texts[token_ids[0]]
+            if token_text is not None:
+                return self._encode_screened(index, sequence, token_text)
         was_over = sequence.is_over()
         text, entries = self._generation.advance(event)
         body = self._text_chunk(index, text, entries) if text or entries else b""
