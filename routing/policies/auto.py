@@ -188,7 +188,7 @@ class Auto:
             self._learn(report.view, report.work)
             self._pacing.stepped(report.view, report.work)
         elif isinstance(report, Ended):
-            if is_silent(report.decision.replica):
+            if is_silent(report.decision.replica):  # of no other they need come
                 for work in steps_of(report):
                     self._learn(report.decision.replica, work)
         elif isinstance(report, Left):
