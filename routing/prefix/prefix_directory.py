@@ -144,13 +144,11 @@ class PrefixDirectory:
 
     def match(self, chain: Sequence[int], prompt_tokens: int) -> dict[str, int]:
         """Return the cached tokens of a prompt with these block hashes by replica, without those that hold none."""
-        if not chain or prompt_tokens <= 1:
-            return {}
-        if self._predictions.routes:
-            self._predictions.expire(self._clock())
-        cached: dict[str, int] = {}
         sizes = self._sizes
-        self._add_matches(cached, chain, sizes[0] if sizes else 0, prompt_tokens)
+        if not chain or not sizes or prompt_tokens <= 1:
+            return {}
+        cached: dict[str, int] = {}
+        self._add_matches(cached, chain, sizes[0], prompt_tokens)
         if len(sizes) > 1:
             for size, other in self._remembered.get(chain[-1], {}).items():
                 self._add_matches(cached, other, size, prompt_tokens)
@@ -202,16 +200,16 @@ class PrefixDirectory:
         replica.claimed = 0
 
     def _add_matches(self, cached: dict[str, int], chain: Sequence[int], size: int, prompt_tokens: int) -> None:
-        most, known = prompt_tokens - 1, 0
+        most, blocks, names = prompt_tokens - 1, 0, ()
         for blocks, names in self._index.match(chain):
             tokens = blocks * size
-            cached.update(dict.fromkeys(names, tokens if tokens < most else most))
-            if blocks == len(chain):
-                known = len(names)
+            cached |= dict.fromkeys(names, tokens if tokens < most else most)
+        predictions = self._predictions
         # Where all replicas hold all of it already, no prediction can say more.
-        if not self._predictions.routes or known == len(self._replicas):
+        if not predictions.routes or (len(names) == len(self._replicas) and blocks == len(chain)):
             return
-        for blocks, names in self._predictions.match(chain):
+        predictions.expire(self._clock())
+        for blocks, names in predictions.match(chain):
             tokens = min(blocks * size, most)
             for name in names:
                 if cached.get(name, 0) < tokens:

@@ -39,6 +39,7 @@ class PrefixIndex:
         if max_blocks < 1:
             raise ValueError("an index needs room for a block")
         self._most = max_blocks
+        self._marked_from = int(_MARKED_FROM * max_blocks)
         self._size = 0
         shards = min(MAX_SHARDS, 1 << (max_blocks // _SHARD_BLOCKS).bit_length())
         self._low = shards - 1
@@ -131,7 +132,7 @@ class PrefixIndex:
             groups = [(len(chain), self._named.get(held) or self._names_of(held))]
         else:
             groups = self._bisected(chain, held, holders)
-        if self._size > _MARKED_FROM * self._most:
+        if self._size > self._marked_from:
             self._mark(chain[: groups[-1][0]])
         return groups
 
