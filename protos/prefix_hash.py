@@ -26,7 +26,10 @@ def root_of(salt: str) -> int:
 def prefix_hashes(ids: Sequence[int], block_tokens: int, parent: int = ROOT) -> list[int]:
     """Return one hash for each full block of `ids` (each below 2**32), chained from `parent`."""
     # The machine's byte order equals the wire's only where it is little-endian, as on every machine with a GPU.
-    return hashes_of_packed(array("I", ids).tobytes(), block_tokens, parent)
+    packed, width = array("I", ids).tobytes(), TOKEN_BYTES * block_tokens
+    if len(packed) % width:
+        packed = packed[: -(len(packed) % width)]
+    return [parent := xxh3_64_intdigest(block, parent) for (block,) in iter_unpack(f"{width}s", packed)]
 
 
 def hashes_of_packed(packed: bytes | memoryview, block_tokens: int, parent: int = ROOT) -> list[int]:

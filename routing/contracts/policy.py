@@ -171,6 +171,14 @@ def learns(policy: RoutingPolicy) -> bool:
     return getattr(type(policy), "observe", None) is not Unlearning.observe
 
 
+def learns_from_ends(policy: RoutingPolicy) -> bool:
+    """Whether a policy does anything with the ends of requests to replicas whose engines report their steps.
+
+    It does unless it says by `steps_suffice` that it does not.
+    """
+    return not getattr(type(policy), "steps_suffice", False)
+
+
 class BetterWait(Exception):
     """The request should wait until a replica has reported and be picked again then."""
 

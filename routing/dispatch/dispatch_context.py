@@ -23,9 +23,11 @@ from routing.contracts.policy import (
     RoutingPolicy,
     Stepped,
     learns,
+    learns_from_ends,
 )
 from routing.dispatch.attempt import Attempt
 from routing.dispatch.retry_budget import RetryBudget
+from routing.estimates.silent_steps import is_silent
 from routing.fleet.fleet import Fleet
 from routing.prefix.prefix_directory import Prefix
 
@@ -54,7 +56,7 @@ class DispatchContext:
         self.clock = clock
         self.budget = RetryBudget(clock)
         self._policy = policy
-        self._learns = learns(policy)
+        self._learns, self._learns_from_ends = learns(policy), learns_from_ends(policy)
         self._prefixes = fleet.prefixes if policy.uses_prefixes else None
         if self._learns:
             fleet.on_work = self._stepped
@@ -64,6 +66,7 @@ class DispatchContext:
         """Return a copy for one request with `policy`, a wrapper that records this policy's decisions."""
         dispatch_context = copy(self)
         dispatch_context._policy, dispatch_context._learns = policy, learns(policy)
+        dispatch_context._learns_from_ends = learns_from_ends(policy)
         return dispatch_context
 
     def takes(self, decision: Decision) -> bool:
@@ -111,13 +114,14 @@ class DispatchContext:
     def started(self, attempt: Attempt) -> None:
         """Report that an attempt's prompt has been computed."""
         attempt.started_at = self.clock()
-        if self._prefixes is not None and attempt.route.chain:
-            predicted = attempt.route.cached.get(attempt.replica_id, 0)
-            self._prefixes.record_cached(attempt.replica_id, predicted, attempt.cached_tokens)
+        route = attempt.route
+        if self._prefixes is not None and route.chain:
+            replica_id = attempt.replica_id
+            self._prefixes.record_cached(replica_id, route.cached.get(replica_id, 0), attempt.cached_tokens)
 
     def ended(self, attempt: Attempt, error: PenstockError | None) -> None:
         """Report an attempt's end, exactly once each; `error` is what ended it, if anything did."""
-        if self._learns:
+        if self._learns and (self._learns_from_ends or is_silent(attempt.decision.replica)):
             self._observe(self._report_of(attempt))
         if error is not None:
             lasted = self.clock() - attempt.routed_at

@@ -107,7 +107,10 @@ class QuantileDecodeLength:
 
     def expected(self, origin: Origin, prompt_tokens: int, max_tokens: int) -> float:
         """Return the mean of the narrowest group with enough answers."""
-        sketch = self._best(origin, prompt_tokens)
+        # Nearly always the narrowest group has enough.
+        sketch = self._sketches.get((origin.model, origin.tenant, prompt_tokens.bit_length()))
+        if sketch is None or sketch.weight < _ENOUGH:
+            sketch = self._best(origin, prompt_tokens)
         tokens = DEFAULT_TOKENS if sketch is None else sketch.mean(max_tokens)
         return tokens if 1.0 <= tokens <= max_tokens else _bounded(tokens, max_tokens)
 
@@ -144,10 +147,7 @@ class QuantileDecodeLength:
         return msgspec.structs.replace(self._accuracy.get(model, Accuracy()), requests=self._learned.get(model, 0))
 
     def _best(self, origin: Origin, prompt_tokens: int) -> LengthSketch | None:
-        # Nearly always the narrowest group has enough.
-        widest = self._sketches.get((origin.model, origin.tenant, prompt_tokens.bit_length()))
-        if widest is not None and widest.weight >= _ENOUGH:
-            return widest
+        widest = None
         for kind in _kinds(origin, prompt_tokens):
             widest = self._sketches.get(kind)
             if widest is not None and widest.weight >= _ENOUGH:

@@ -24,7 +24,7 @@ _HEAVIEST: Final = 1e9
 class LengthSketch:
     """A fading histogram: adding a length is O(1) (a cut one O(buckets)), a query O(buckets), which are 81."""
 
-    __slots__ = ("_counts", "_mean", "_mean_bound", "_next", "_total", "_weighted")
+    __slots__ = ("_counts", "_mean", "_mean_bound", "_next", "_total", "_weighted", "weight")
 
     def __init__(self) -> None:
         self._counts = array("d", bytes(8 * _BUCKETS))
@@ -34,11 +34,8 @@ class LengthSketch:
         #: Cache of the last `mean`: its argument and result. Means are queried more often than lengths are learned.
         self._mean_bound: int | None = None
         self._mean = 0.0
-
-    @property
-    def weight(self) -> float:
-        """Total weight of the lengths learned; old ones count less than one."""
-        return self._total / self._next
+        #: Total weight of the lengths learned; old ones count less than one.
+        self.weight = 0.0
 
     def add(self, tokens: int) -> None:
         """Learn the length of a complete answer."""
@@ -99,6 +96,7 @@ class LengthSketch:
             self._total /= self._next
             self._weighted /= self._next
             self._next = 1.0
+        self.weight = self._total / self._next
 
 
 @lru_cache(4096)

@@ -40,16 +40,18 @@ class ReplicaClass:
         self._skip = 0
         self._refresh()
 
-    def learn(self, work: Work) -> None:
-        """Learn from a step."""
+    def learn(self, work: Work) -> bool:
+        """Learn from a step; return whether the step times given here have changed."""
         steps = self.model.steps
         if steps > LAST_REFRESH * THINNING:
             self._skip += 1
             if self._skip % THINNING:
-                return
+                return False
         self.model.learn(work)
-        if self.model.steps >= self._until:
-            self._refresh()
+        if self.model.steps < self._until:
+            return False
+        self._refresh()
+        return True
 
     def _refresh(self) -> None:
         model = self.model

@@ -33,7 +33,7 @@ SETTLED: Final = 50
 class StepModel:
     """Step times of replicas with `gpus` GPUs each. `like` is a known class whose factors are the start, if any."""
 
-    __slots__ = ("_context", "_factors", "_gpus", "_pair", "_seen", "steps")
+    __slots__ = ("_context", "_factors", "_gpus", "_pair", "_seen", "_unseen", "steps")
 
     def __init__(self, gpus: int, like: "StepModel | None" = None) -> None:
         self._gpus = gpus
@@ -41,6 +41,8 @@ class StepModel:
         self._context: float = like._context if like else 1.0
         self._pair: float = like._pair if like else 1.0
         self._seen = [0] * len(NODES)
+        #: Nodes that no step came near, each with the nearest one that has been learned; none before the first step.
+        self._unseen: Sequence[tuple[int, int]] = ()
         #: Number of steps learned from.
         self.steps = 0
 
@@ -70,25 +72,26 @@ class StepModel:
         prior = self._prior(tokens)
         expected = self.seconds(tokens, work.context, work.prefill_pairs)
         error = min(max(actual, expected / OUTLIER), expected * OUTLIER) - expected
-        parts = (
-            prior * (1.0 - part),
-            prior * part,
-            work.context * CONTEXT_SECONDS / self._gpus,
-            work.prefill_pairs * PAIR_SECONDS / self._gpus,
-        )
+        below, above = prior * (1.0 - part), prior * part
+        context = work.context * CONTEXT_SECONDS / self._gpus
+        pairs = work.prefill_pairs * PAIR_SECONDS / self._gpus
         seen = self._seen
         rate = FIRST_RATE if min(seen[low], seen[low + 1]) < SETTLED else LAST_RATE
-        gain = rate * error / sum(value * value for value in parts)
+        gain = rate * error / (below * below + above * above + context * context + pairs * pairs)
         factors = self._factors
-        factors[low] = _bounded(factors[low] + gain * parts[0])
-        factors[low + 1] = _bounded(factors[low + 1] + gain * parts[1])
-        self._context = _bounded(self._context + gain * parts[2])
-        self._pair = _bounded(self._pair + gain * parts[3])
-        seen[low] += part < 0.75
-        seen[low + 1] += part > 0.25
+        factors[low] = _bounded(factors[low] + gain * below)
+        factors[low + 1] = _bounded(factors[low + 1] + gain * above)
+        self._context = _bounded(self._context + gain * context)
+        self._pair = _bounded(self._pair + gain * pairs)
+        near_low, near_high = part < 0.75, part > 0.25
+        first_seen = (near_low and not seen[low]) or (near_high and not seen[low + 1])
+        seen[low] += near_low
+        seen[low + 1] += near_high
         self.steps += 1
-        if self.steps < SETTLED or not all(seen):
-            _spread(factors, seen)
+        if first_seen:
+            self._unseen = _unseen(seen)
+        for node, nearest in self._unseen:
+            factors[node] = factors[nearest]
 
     def _prior(self, tokens: float) -> float:
         return FIXED_SECONDS + (WEIGHTS_SECONDS + TOKEN_SECONDS * tokens) / self._gpus
@@ -106,10 +109,7 @@ def _bounded(factor: float) -> float:
     return min(max(factor, LEAST_FACTOR), MOST_FACTOR)
 
 
-def _spread(factors: list[float], seen: Sequence[int]) -> None:
-    """Give nodes that no step came near the factor of the nearest node that has been learned."""
+def _unseen(seen: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the nodes that no step came near, each with the nearest one that has been learned."""
     known = [node for node, count in enumerate(seen) if count]
-    if known:
-        for node, count in enumerate(seen):
-            if not count:
-                factors[node] = factors[min(known, key=lambda other: abs(other - node))]
+    return [(node, min(known, key=lambda other: abs(other - node))) for node, count in enumerate(seen) if not count]

@@ -22,7 +22,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from protos.types import Role
+from protos.types import Role, Work
 from routing.contracts.policy import (
     BetterWait,
     Decision,
@@ -64,16 +64,19 @@ PARTS: Final = ("wait", "compute", "crowding", "decode", "interference")
 CHEAPEST, KEEPS_PACE, NONE_KEEPS_PACE = "least predicted seconds", "least that keeps the pace", "none keeps the pace"
 
 _Parts = tuple[float, float, float, float, float]
-_PartsOf = Callable[[ReplicaView, ReplicaClass, RouteRequest, float], _Parts]
+_PartsOf = Callable[["Standing", RouteRequest, float], _Parts]
 
 
 class Auto:
     """Keeps the classes' step times, the replicas' pace and the arrival rate; nothing of single requests."""
 
     uses_prefixes: ClassVar[bool] = True
+    steps_suffice: ClassVar[bool] = True
 
     def __init__(self, settings: PolicySettings) -> None:
         self._targets = settings.targets
+        #: A request that is no later than this, in seconds, is not late, however short its prompt.
+        self._in_time = settings.targets.first_token(0)
         self._classes = ReplicaClasses()
         self._pacing = Pacing(settings.targets.tpot)
         self._rate = 0.0
@@ -81,16 +84,41 @@ class Auto:
         self._speed = 1.0
         self._speed_of = 0
         self._picks = 0
+        #: By replica id, with the step times of now.
+        self._standings: dict[str, Standing] = {}
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
         """Return the cheapest unit that keeps the pace, or the cheapest. Raises NoCandidate and BetterWait."""
         self._picks += 1
+        if len(candidates) == 1 and candidates[0].role is Role.BOTH:
+            return self._take(request, candidates)
         crowd = self._crowd(request, candidates)
         if len(candidates) > MOST_CANDIDATES:
             candidates = self._some_of(candidates, request)
         both = [view for view in candidates if view.role is Role.BOTH]
         pair = self._cheapest_pair(candidates, request, crowd) if len(both) < len(candidates) else None
         return self._decide(request, self._cheapest(both, single_parts, request, crowd), pair)
+
+    def _take(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
+        """Return the decision for an only candidate, whose cost need not be known. Raises BetterWait."""
+        if self._speed_of != 1 or self._picks % SPEED_PICKS == 1:
+            self._measure_speed(candidates)
+        view = candidates[0]
+        replicas = self._classes.of(view)
+        if self._pacing.ready(view, replicas, request, self._strain(request)):
+            reason = CHEAPEST
+        elif request.may_wait:
+            raise BetterWait
+        else:
+            reason = NONE_KEEPS_PACE
+        wait, compute = ttft_parts(standing_of(view, replicas), request)
+        return Decision(view, None, reason, wait + compute)
+
+    def _standing(self, view: ReplicaView) -> "Standing":
+        known = self._standings.get(view.id)
+        if known is None or known.view is not view:
+            known = self._standings[view.id] = standing_of(view, self._classes.of(view))
+        return known
 
     def _cheapest_pair(self, candidates: Sequence[ReplicaView], request: RouteRequest, crowd: float) -> "Pair | None":
         """Return the cheapest pair; None where one side is missing."""
@@ -105,16 +133,18 @@ class Auto:
         self, views: Sequence[ReplicaView], parts: _PartsOf, request: RouteRequest, crowd: float
     ) -> "Cheapest":
         """Return the cheapest of all and the cheapest that is ready."""
-        of, ready, strain = self._classes.of, self._pacing.ready, self._strain(request)
+        standings, ready, strain = self._standings, self._pacing.ready, self._strain(request)
         least = least_ready = inf
         best: ReplicaView | None = None
         best_ready: ReplicaView | None = None
         for view in views:
-            replicas = of(view)
-            value = sum(parts(view, replicas, request, crowd))
+            standing = standings.get(view.id)
+            if standing is None or standing.view is not view:
+                standing = self._standing(view)
+            value = sum(parts(standing, request, crowd))
             if value < least:
                 least, best = value, view
-            if value < least_ready and ready(view, replicas, request, strain):
+            if value < least_ready and ready(view, standing.replicas, request, strain):
                 least_ready, best_ready = value, view
         return Cheapest(least, best, least_ready, best_ready)
 
@@ -144,23 +174,30 @@ class Auto:
         self, request: RouteRequest, replica: ReplicaView, prefill: ReplicaView | None, reason: str
     ) -> Decision:
         entry = prefill or replica
-        return Decision(replica, prefill, reason, sum(ttft_parts(entry, self._classes.of(entry), request)))
+        return Decision(replica, prefill, reason, sum(ttft_parts(self._standing(entry), request)))
 
     def observe(self, report: Report) -> None:
         """Learn step times, the replicas' pace and the arrival rate."""
-        if isinstance(report, Stepped):
-            self._classes.of(report.view).learn(report.work)
+        if isinstance(report, Routed):
+            now = report.request.now
+            if now > self._rate_at:
+                self._rate *= exp((self._rate_at - now) / RATE_SECONDS)
+                self._rate_at = now
+            self._rate += 1.0 / RATE_SECONDS
+        elif isinstance(report, Stepped):
+            self._learn(report.view, report.work)
             self._pacing.stepped(report.view, report.work)
-        elif isinstance(report, Routed):
-            now = max(report.request.now, self._rate_at)
-            self._rate = self._rate_now(now) + 1.0 / RATE_SECONDS
-            self._rate_at = now
         elif isinstance(report, Ended):
-            if is_silent(report.decision.replica):
+            if is_silent(report.decision.replica):  # of no other they need come
                 for work in steps_of(report):
-                    self._classes.of(report.decision.replica).learn(work)
+                    self._learn(report.decision.replica, work)
         elif isinstance(report, Left):
             self._pacing.left(report.replica_id)
+            self._standings.pop(report.replica_id, None)
+
+    def _learn(self, view: ReplicaView, work: Work) -> None:
+        if self._classes.of(view).learn(work):
+            self._standings = {}
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
         """Score every unit with its parts; those that would not keep the pace come last, unless none does."""
@@ -173,15 +210,15 @@ class Auto:
         return sorted(scores, key=lambda score: (bool(score.excluded), score.value))
 
     def _scores(self, request: RouteRequest, candidates: Sequence[ReplicaView], crowd: float) -> Iterator[Score]:
-        of = self._classes.of
+        of = self._standing
         prefills = [view for view in candidates if view.role is Role.PREFILL]
         for view in candidates:
             if view.role is Role.BOTH:
-                yield self._score(view, None, view, single_parts(view, of(view), request, crowd), request)
+                yield self._score(view, None, view, single_parts(of(view), request, crowd), request)
             elif view.role is Role.DECODE:
-                after = decode_parts(view, of(view), request, crowd)
+                after = decode_parts(of(view), request, crowd)
                 for prefill in prefills:
-                    before = prefill_parts(prefill, of(prefill), request, crowd)
+                    before = prefill_parts(of(prefill), request, crowd)
                     yield self._score(view, prefill, prefill, summed(before, after), request)
 
     def _score(
@@ -202,17 +239,22 @@ class Auto:
 
     def _strain(self, request: RouteRequest) -> float:
         """Return the factor on the target TPOT that running answers tolerate for a late request."""
+        if request.now - request.arrived <= self._in_time:
+            return 1.0
         late = (request.now - request.arrived) / self._targets.first_token(request.prompt_tokens) - 1.0
         return 1.0 + STRAIN * min(max(late, 0.0), MOST_LATE)
 
     def _crowd(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> float:
         """Return arrivals per second over the fleet's speed in prompt tokens per second."""
         if self._picks % SPEED_PICKS == 1 or self._speed_of != len(candidates):
-            computing = [view for view in candidates if view.role is not Role.DECODE]
-            self._speed = sum(1.0 / self._classes.of(view).token_seconds for view in computing) or 1.0
-            self._speed_of = len(candidates)
+            self._measure_speed(candidates)
         # Assume that every worker gets as many requests as this one.
         return self._rate_now(request.now) * (candidates[0].load.workers or 1) / self._speed
+
+    def _measure_speed(self, candidates: Sequence[ReplicaView]) -> None:
+        computing = [view for view in candidates if view.role is not Role.DECODE]
+        self._speed = sum(1.0 / self._classes.of(view).token_seconds for view in computing) or 1.0
+        self._speed_of = len(candidates)
 
     def _rate_now(self, now: float) -> float:
         return self._rate * exp(min(0.0, self._rate_at - now) / RATE_SECONDS)
@@ -257,47 +299,73 @@ class Pair(msgspec.Struct, frozen=True):
         return self.before.value_ready + self.after.value_ready
 
 
-def single_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+class Standing(msgspec.Struct, frozen=True):
+    """What follows from a view and its class's step times alone; made once for all requests that see this view.
+
+    `wait`: seconds until the prompts before a new one are computed. `first`: seconds of the decode step that gives its
+    first token, 0 for a replica that computes no prompts. `running` sequences are there, and each step reads their
+    context for `context_seconds`.
+    """
+
+    view: ReplicaView
+    replicas: ReplicaClass
+    wait: float
+    first: float
+    running: int
+    context_seconds: float
+
+
+def standing_of(view: ReplicaView, replicas: ReplicaClass) -> Standing:
+    """Return a view's standing."""
+    load = view.load
+    return Standing(
+        view,
+        replicas,
+        (load.prefill_tokens + view.sent_prompt_tokens) * replicas.token_seconds
+        + load.prefill_pairs * replicas.pair_seconds,
+        0.0 if view.role is Role.DECODE else replicas.decode(load.running + 1),
+        load.running + load.waiting + view.sent,
+        replicas.context_seconds * load.tokens_in_flight,
+    )
+
+
+def single_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that computes the prompt and decodes."""
-    load, output = view.load, request.expected_output
-    running = load.running + load.waiting + view.sent
-    wait, compute = ttft_parts(view, replicas, request)
+    replicas, running, output = standing.replicas, standing.running, request.expected_output
+    wait, compute = ttft_parts(standing, request)
     step = replicas.decode(running + request.n)
     slower = (step - replicas.decode(running)) * output
     return (
         wait,
         compute,
         crowd * compute * (wait + compute) / replicas.token_seconds,
-        DECODE_WEIGHT * output * (step + replicas.context_seconds * load.tokens_in_flight),
+        DECODE_WEIGHT * output * (step + standing.context_seconds),
         DECODE_WEIGHT * running * (compute + slower),
     )
 
 
-def prefill_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+def prefill_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that only computes the prompt."""
-    wait, compute = ttft_parts(view, replicas, request)
-    return wait, compute, crowd * compute * (wait + compute) / replicas.token_seconds, 0.0, 0.0
+    wait, compute = ttft_parts(standing, request)
+    return wait, compute, crowd * compute * (wait + compute) / standing.replicas.token_seconds, 0.0, 0.0
 
 
-def decode_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+def decode_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that decodes once another has computed the prompt."""
     del crowd  # later requests wait for no prompt here
-    load, output = view.load, request.expected_output
-    running = load.running + load.waiting + view.sent
+    replicas, running, output = standing.replicas, standing.running, request.expected_output
     step = replicas.decode(running + request.n)
     slower = (step - replicas.decode(running)) * output
-    decode = output * (step + replicas.context_seconds * load.tokens_in_flight)
+    decode = output * (step + standing.context_seconds)
     handoff = HANDOFF_TOKEN_SECONDS * request.prompt_tokens
     return 0.0, 0.0, 0.0, DECODE_WEIGHT * (decode + handoff), DECODE_WEIGHT * running * slower
 
 
-def ttft_parts(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> tuple[float, float]:
+def ttft_parts(standing: Standing, request: RouteRequest) -> tuple[float, float]:
     """Return the seconds until the prompts before this one are computed, and those for this one."""
-    load, prompt, cached = view.load, request.prompt_tokens, request.cached.get(view.id, 0)
-    token, pair = replicas.token_seconds, replicas.pair_seconds
-    fresh = prompt - cached
-    wait = (load.prefill_tokens + view.sent_prompt_tokens) * token + load.prefill_pairs * pair
-    return wait, fresh * (token + 0.5 * (prompt + cached) * pair) + replicas.decode(load.running + 1)
+    replicas, prompt, cached = standing.replicas, request.prompt_tokens, request.cached.get(standing.view.id, 0)
+    seconds = (prompt - cached) * (replicas.token_seconds + 0.5 * (prompt + cached) * replicas.pair_seconds)
+    return standing.wait, seconds + standing.first
 
 
 def summed(one: _Parts, other: _Parts) -> _Parts:

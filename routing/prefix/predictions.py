@@ -65,6 +65,8 @@ class Predictions:
 
     def match(self, chain: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
         """Return the holders of leading blocks, as PrefixIndex.match."""
+        if len(chain) <= _STRIDE:
+            return self._index.match(chain)
         return [
             (count if count < _STRIDE else (count - _STRIDE + 1) * _STRIDE, names)
             for count, names in self._index.match(_noted(chain))
@@ -115,4 +117,4 @@ class Predictions:
 
 def _noted(chain: Sequence[int]) -> Sequence[int]:
     """Return the blocks 1 to 8, 16, 24 and so on, counted from 1."""
-    return [*chain[: _STRIDE - 1], *chain[_STRIDE - 1 :: _STRIDE]]
+    return chain if len(chain) <= _STRIDE else [*chain[: _STRIDE - 1], *chain[_STRIDE - 1 :: _STRIDE]]

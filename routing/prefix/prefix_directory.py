@@ -144,13 +144,12 @@ class PrefixDirectory:
 
     def match(self, chain: Sequence[int], prompt_tokens: int) -> dict[str, int]:
         """Return the cached tokens of a prompt with these block hashes by replica, without those that hold none."""
-        if not chain or prompt_tokens <= 1:
+        sizes = self._sizes
+        if not chain or not sizes or prompt_tokens <= 1:
             return {}
-        if self._predictions.routes:
-            self._predictions.expire(self._clock())
         cached: dict[str, int] = {}
-        self._add_matches(cached, chain, self._sizes[0] if self._sizes else 0, prompt_tokens)
-        if len(self._sizes) > 1:
+        self._add_matches(cached, chain, sizes[0], prompt_tokens)
+        if len(sizes) > 1:
             for size, other in self._remembered.get(chain[-1], {}).items():
                 self._add_matches(cached, other, size, prompt_tokens)
         if self._doubted:
@@ -164,7 +163,7 @@ class PrefixDirectory:
         replica = self._replicas.get(replica_id)
         if replica is None or not chain:
             return
-        if replica.block_tokens != self._sizes[0]:
+        if len(self._sizes) > 1 and replica.block_tokens != self._sizes[0]:
             chain = self._remembered.get(chain[-1], {}).get(replica.block_tokens, ())
         if not replica.exact:
             gone = replica.recent.use(chain)
@@ -177,6 +176,8 @@ class PrefixDirectory:
 
     def record_cached(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
         """Compare the tokens that `look_up` predicted with those that the replica found in its cache."""
+        if not predicted_tokens and not cached_tokens:
+            return
         replica = self._replicas.get(replica_id)
         if replica is not None and replica.trust.record(predicted_tokens, cached_tokens, self._clock()):
             if replica.trust.factor < 1:
@@ -199,10 +200,17 @@ class PrefixDirectory:
         replica.claimed = 0
 
     def _add_matches(self, cached: dict[str, int], chain: Sequence[int], size: int, prompt_tokens: int) -> None:
+        most, blocks, names = prompt_tokens - 1, 0, ()
         for blocks, names in self._index.match(chain):
-            cached |= dict.fromkeys(names, min(blocks * size, prompt_tokens - 1))
-        if not self._predictions.routes:
+            tokens = blocks * size
+            cached |= dict.fromkeys(names, tokens if tokens < most else most)
+        predictions = self._predictions
+        # Where all replicas hold all of it already, no prediction can say more.
+        if not predictions.routes or (len(names) == len(self._replicas) and blocks == len(chain)):
             return
-        for blocks, names in self._predictions.match(chain):
-            tokens = min(blocks * size, prompt_tokens - 1)
-            cached.update((name, tokens) for name in names if cached.get(name, 0) < tokens)
+        predictions.expire(self._clock())
+        for blocks, names in predictions.match(chain):
+            tokens = min(blocks * size, most)
+            for name in names:
+                if cached.get(name, 0) < tokens:
+                    cached[name] = tokens

@@ -39,6 +39,7 @@ class PrefixIndex:
         if max_blocks < 1:
             raise ValueError("an index needs room for a block")
         self._most = max_blocks
+        self._marked_from = int(_MARKED_FROM * max_blocks)
         self._size = 0
         shards = min(MAX_SHARDS, 1 << (max_blocks // _SHARD_BLOCKS).bit_length())
         self._low = shards - 1
@@ -79,7 +80,8 @@ class PrefixIndex:
 
     def store(self, holder: int, hashes: Iterable[int]) -> None:
         """Add blocks to a holder."""
-        self._sweep()
+        if self._dead or self._retired:
+            self._sweep()
         shards, low, masks = self._shards, self._low, self._shared_masks()
         for name in hashes:
             shard = shards[name & low]
@@ -95,7 +97,8 @@ class PrefixIndex:
 
     def remove(self, holder: int, hashes: Iterable[int]) -> None:
         """Remove blocks from a holder."""
-        self._sweep()
+        if self._dead or self._retired:
+            self._sweep()
         shards, low, masks = self._shards, self._low, self._shared_masks()
         left = self._alive & ~holder
         for name in hashes:
@@ -119,14 +122,26 @@ class PrefixIndex:
             return []
         shards, shard_of = self._shards, self._low
         name = chain[0]
-        low, held = 0, shards[name & shard_of].get(name, 0) & self._alive
+        held = shards[name & shard_of].get(name, 0) & self._alive
         if not held:
             return []
+        name = chain[-1]
+        holders = shards[name & shard_of].get(name, 0)
+        # Nearly always a prompt is new, or those that hold its beginning hold all of it.
+        if holders & held == held:
+            groups = [(len(chain), self._named.get(held) or self._names_of(held))]
+        else:
+            groups = self._bisected(chain, held, holders)
+        if self._size > self._marked_from:
+            self._mark(chain[: groups[-1][0]])
+        return groups
+
+    def _bisected(self, chain: Sequence[int], held: int, last: int) -> list[tuple[int, tuple[str, ...]]]:
+        """Return what `match` does; `held` are the holders of the first block, `last` those of the last."""
+        shards, shard_of, low = self._shards, self._low, 0
         groups: list[tuple[int, tuple[str, ...]]] = []
-        high = len(chain) - 1
-        name = chain[high]
         # Blocks after `low` with their holders, the nearest last; where both ends agree, so do all in between.
-        ahead = [(high, shards[name & shard_of].get(name, 0))]
+        ahead = [(len(chain) - 1, last)]
         while ahead and held:
             high, holders = ahead[-1]
             holders &= held
@@ -143,8 +158,6 @@ class PrefixIndex:
                 ahead.append((middle, shards[name & shard_of].get(name, 0)))
         if held:
             groups.append((len(chain), self._names_of(held)))
-        if self._size > _MARKED_FROM * self._most:
-            self._mark(chain[: groups[-1][0]])
         return groups
 
     def _names_of(self, mask: int) -> tuple[str, ...]:

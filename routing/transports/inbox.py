@@ -59,8 +59,10 @@ class Inbox:
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
-            if not waiter.done():
+            try:  # noqa: SIM105 - `suppress` takes longer than all of this
                 waiter.set_result(None)
+            except asyncio.InvalidStateError:
+                pass  # its reader was cancelled
 
     def end(self, index: int, finish: Finish, *, join: bool = False) -> None:
         """Add a sequence's end and wake the reader; `join`: as a part of its last event, if that is unread."""
@@ -90,15 +92,15 @@ class Inbox:
 
     async def receive(self) -> list[Event]:
         """Return all events since the last call; wait for at least one."""
-        while True:
-            if self._events:
-                events, self._events, self._waiting = self._events, [], 0
-                return events
+        while not (events := self._events):
             if self._error is not None:
                 raise self._error
             # A reader that is cancelled leaves its future behind, done.
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            self._waiter = waiter = self._loop.create_future()
+            await waiter
+        self._events = []
+        self._waiting = 0
+        return events
 
 
 def _weight(event: Event) -> int:

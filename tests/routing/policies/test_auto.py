@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,3 +226,64 @@ def test_answers_fall_behind_a_little_for_a_request_that_is_late() -> None:
     full = view("a", running=20, prefill=40_000, steps=100)
     with pytest.raises(BetterWait):
         policy.pick(ask(1000, output=20, wait=True, now=60.0), [full])
+
+
+LOADS = st.builds(
+    Load,
+    running=st.integers(0, 80),
+    waiting=st.integers(0, 6),
+    kv_blocks_used=st.integers(0, 50_000),
+    kv_blocks_total=st.sampled_from([0, 50_000]),
+    tokens_in_flight=st.integers(0, 1_000_000),
+    prefill_tokens=st.sampled_from([0, 100, 20_000]),
+    workers=st.integers(0, 3),
+    prefill_pairs=st.integers(0, 10**8),
+)
+VIEWS = st.builds(
+    ReplicaView,
+    id=st.just("a"),
+    pool=st.just("p"),
+    shape=st.just(Shape(tp=2)),
+    role=st.just(Role.BOTH),
+    load=LOADS,
+    sent=st.integers(0, 3),
+    sent_prompt_tokens=st.sampled_from([0, 500]),
+    max_num_tokens=st.sampled_from([0, 8192]),
+    kv_block_tokens=st.just(32),
+)
+
+
+def outcome(policy: Auto, request: RouteRequest, views: Sequence[ReplicaView]) -> Decision | type[BetterWait]:
+    try:
+        return policy.pick(request, views)
+    except BetterWait:
+        return BetterWait
+
+
+@given(
+    VIEWS,
+    st.sampled_from([1, 30, 4000, 100_000]),
+    st.sampled_from([0, 29]),
+    st.sampled_from([0.0, 0.9, 2.0, 100.0]),
+    st.booleans(),
+)
+def test_an_only_replica_is_decided_on_as_beside_one_that_can_take_nothing(
+    one: ReplicaView, prompt: int, held: int, late: float, may_wait: bool
+) -> None:
+    full = Load(running=200, waiting=100, prefill_tokens=10**9, tokens_in_flight=10**7)
+    hopeless = ReplicaView("z", "p", one.shape, Role.BOTH, full, max_num_tokens=8192)
+    request = ask(prompt, output=20.0, wait=may_wait, now=late, cached={"a": held} if held < prompt else {})
+    alone, beside = Auto(PolicySettings()), Auto(PolicySettings())
+    assert outcome(alone, request, [one]) == outcome(beside, request, [one, hopeless])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), LOADS, st.integers(1, 60_000)), min_size=1, max_size=40))
+def test_what_is_kept_of_a_view_is_what_a_new_look_at_it_gives(changes: list[tuple[int, Load, int]]) -> None:
+    policy, views = Auto(PolicySettings()), [view(str(number)) for number in range(4)]
+    for number, load, micros in changes:
+        views[number] = msgspec.structs.replace(views[number], load=load)
+        policy.observe(Stepped(views[number], Work(micros, prefill_tokens=number, sequences=1 + number)))
+        outcome(policy, ask(output=20.0), views)
+        scores = policy.explain(ask(output=20.0), views)
+        policy._standings.clear()
+        assert policy.explain(ask(output=20.0), views) == scores
