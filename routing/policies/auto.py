@@ -43,6 +43,7 @@ from routing.estimates.silent_steps import is_silent, steps_of
 
 #: Seconds over which the arrival rate is averaged.
 RATE_SECONDS: Final = 10.0
+_ONE_ARRIVAL: Final = 1.0 / RATE_SECONDS
 #: Weight of a second of decoding relative to one before the first token, when there is nothing to read.
 DECODE_WEIGHT: Final = 0.05
 #: Multiple of the least cost up to which a ready candidate is taken at once instead of waiting.
@@ -180,11 +181,12 @@ class Auto:
     def observe(self, report: Report) -> None:
         """Learn step times, the replicas' pace and the arrival rate."""
         if isinstance(report, Routed):
-            now = report.request.now
-            if now > self._rate_at:
-                self._rate *= exp((self._rate_at - now) / RATE_SECONDS)
+            now, before = report.request.now, self._rate_at
+            if now > before:
                 self._rate_at = now
-            self._rate += 1.0 / RATE_SECONDS
+                self._rate = self._rate * exp((before - now) / RATE_SECONDS) + _ONE_ARRIVAL
+            else:
+                self._rate += _ONE_ARRIVAL
         elif isinstance(report, Stepped):
             self._learn(report.view, report.work)
             self._pacing.stepped(report.view, report.work)
