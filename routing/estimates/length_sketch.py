@@ -89,14 +89,16 @@ class LengthSketch:
         self._weighted += weight * tokens
 
     def _grow(self) -> None:
-        self._next *= _GROWTH
-        if self._next > _HEAVIEST:
+        """Let the next length weigh more than the last one."""
+        following = self._next * _GROWTH
+        self.weight = self._total / following
+        if following > _HEAVIEST:
             for bucket in range(_BUCKETS):
-                self._counts[bucket] /= self._next
-            self._total /= self._next
-            self._weighted /= self._next
-            self._next = 1.0
-        self.weight = self._total / self._next
+                self._counts[bucket] /= following
+            self._total /= following
+            self._weighted /= following
+            following = 1.0
+        self._next = following
 
 
 @lru_cache(4096)

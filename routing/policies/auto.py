@@ -43,6 +43,7 @@ from routing.estimates.silent_steps import is_silent, steps_of
 
 #: Seconds over which the arrival rate is averaged.
 RATE_SECONDS: Final = 10.0
+_ONE_ARRIVAL: Final = 1.0 / RATE_SECONDS
 #: Weight of a second of decoding relative to one before the first token, when there is nothing to read.
 DECODE_WEIGHT: Final = 0.05
 #: Multiple of the least cost up to which a ready candidate is taken at once instead of waiting.
@@ -90,8 +91,10 @@ class Auto:
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
         """Return the cheapest unit that keeps the pace, or the cheapest. Raises NoCandidate and BetterWait."""
         self._picks += 1
-        if len(candidates) == 1 and candidates[0].role is Role.BOTH:
-            return self._take(request, candidates)
+        if len(candidates) == 1:
+            view = candidates[0]
+            if view.role is Role.BOTH:
+                return self._take(request, view, candidates)
         crowd = self._crowd(request, candidates)
         if len(candidates) > MOST_CANDIDATES:
             candidates = self._some_of(candidates, request)
@@ -99,11 +102,10 @@ class Auto:
         pair = self._cheapest_pair(candidates, request, crowd) if len(both) < len(candidates) else None
         return self._decide(request, self._cheapest(both, single_parts, request, crowd), pair)
 
-    def _take(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
+    def _take(self, request: RouteRequest, view: ReplicaView, candidates: Sequence[ReplicaView]) -> Decision:
         """Return the decision for an only candidate, whose cost need not be known. Raises BetterWait."""
         if self._speed_of != 1 or self._picks % SPEED_PICKS == 1:
             self._measure_speed(candidates)
-        view = candidates[0]
         replicas = self._classes.of(view)
         if self._pacing.ready(view, replicas, request, self._strain(request)):
             reason = CHEAPEST
@@ -111,8 +113,7 @@ class Auto:
             raise BetterWait
         else:
             reason = NONE_KEEPS_PACE
-        wait, compute = ttft_parts(standing_of(view, replicas), request)
-        return Decision(view, None, reason, wait + compute)
+        return Decision(view, None, reason, ttft(standing_of(view, replicas), request))
 
     def _standing(self, view: ReplicaView) -> "Standing":
         known = self._standings.get(view.id)
@@ -142,10 +143,11 @@ class Auto:
             if standing is None or standing.view is not view:
                 standing = self._standing(view)
             value = sum(parts(standing, request, crowd))
-            if value < least:
-                least, best = value, view
-            if value < least_ready and ready(view, standing.replicas, request, strain):
-                least_ready, best_ready = value, view
+            if value < least_ready:
+                if value < least:
+                    least, best = value, view
+                if ready(view, standing.replicas, request, strain):
+                    least_ready, best_ready = value, view
         return Cheapest(least, best, least_ready, best_ready)
 
     def _decide(self, request: RouteRequest, single: "Cheapest", pair: "Pair | None") -> Decision:
@@ -174,16 +176,17 @@ class Auto:
         self, request: RouteRequest, replica: ReplicaView, prefill: ReplicaView | None, reason: str
     ) -> Decision:
         entry = prefill or replica
-        return Decision(replica, prefill, reason, sum(ttft_parts(self._standing(entry), request)))
+        return Decision(replica, prefill, reason, ttft(self._standing(entry), request))
 
     def observe(self, report: Report) -> None:
         """Learn step times, the replicas' pace and the arrival rate."""
         if isinstance(report, Routed):
-            now = report.request.now
-            if now > self._rate_at:
-                self._rate *= exp((self._rate_at - now) / RATE_SECONDS)
+            now, before = report.request.now, self._rate_at
+            if now > before:
                 self._rate_at = now
-            self._rate += 1.0 / RATE_SECONDS
+                self._rate = self._rate * exp((before - now) / RATE_SECONDS) + _ONE_ARRIVAL
+            else:
+                self._rate += _ONE_ARRIVAL
         elif isinstance(report, Stepped):
             self._learn(report.view, report.work)
             self._pacing.stepped(report.view, report.work)
@@ -304,7 +307,8 @@ class Standing(msgspec.Struct, frozen=True):
 
     `wait`: seconds until the prompts before a new one are computed. `first`: seconds of the decode step that gives its
     first token, 0 for a replica that computes no prompts. `running` sequences are there, and each step reads their
-    context for `context_seconds`.
+    context for `context_seconds`. `token_seconds` are a prompt token's, `half_pair_seconds` half of a (query, key)
+    pair's.
     """
 
     view: ReplicaView
@@ -313,6 +317,8 @@ class Standing(msgspec.Struct, frozen=True):
     first: float
     running: int
     context_seconds: float
+    token_seconds: float
+    half_pair_seconds: float
 
 
 def standing_of(view: ReplicaView, replicas: ReplicaClass) -> Standing:
@@ -326,19 +332,23 @@ def standing_of(view: ReplicaView, replicas: ReplicaClass) -> Standing:
         0.0 if view.role is Role.DECODE else replicas.decode(load.running + 1),
         load.running + load.waiting + view.sent,
         replicas.context_seconds * load.tokens_in_flight,
+        replicas.token_seconds,
+        0.5 * replicas.pair_seconds,
     )
 
 
 def single_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that computes the prompt and decodes."""
-    replicas, running, output = standing.replicas, standing.running, request.expected_output
-    wait, compute = ttft_parts(standing, request)
-    step = replicas.decode(running + request.n)
-    slower = (step - replicas.decode(running)) * output
+    prompt, cached, output = request.prompt_tokens, request.cached.get(standing.view.id, 0), request.expected_output
+    wait, token, running, decode = standing.wait, standing.token_seconds, standing.running, standing.replicas.decode
+    # As in `prefill_parts`: this is called for every candidate of a request, and a call would take a third longer.
+    compute = (prompt - cached) * (token + (prompt + cached) * standing.half_pair_seconds) + standing.first
+    step = decode(running + request.n)
+    slower = (step - decode(running)) * output
     return (
         wait,
         compute,
-        crowd * compute * (wait + compute) / replicas.token_seconds,
+        crowd * compute * (wait + compute) / token,
         DECODE_WEIGHT * output * (step + standing.context_seconds),
         DECODE_WEIGHT * running * (compute + slower),
     )
@@ -346,8 +356,10 @@ def single_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Pa
 
 def prefill_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
     """Return the cost parts of a replica that only computes the prompt."""
-    wait, compute = ttft_parts(standing, request)
-    return wait, compute, crowd * compute * (wait + compute) / standing.replicas.token_seconds, 0.0, 0.0
+    prompt, cached, wait = request.prompt_tokens, request.cached.get(standing.view.id, 0), standing.wait
+    token = standing.token_seconds
+    compute = (prompt - cached) * (token + (prompt + cached) * standing.half_pair_seconds) + standing.first
+    return wait, compute, crowd * compute * (wait + compute) / token, 0.0, 0.0
 
 
 def decode_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Parts:
@@ -361,11 +373,10 @@ def decode_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Pa
     return 0.0, 0.0, 0.0, DECODE_WEIGHT * (decode + handoff), DECODE_WEIGHT * running * slower
 
 
-def ttft_parts(standing: Standing, request: RouteRequest) -> tuple[float, float]:
-    """Return the seconds until the prompts before this one are computed, and those for this one."""
-    replicas, prompt, cached = standing.replicas, request.prompt_tokens, request.cached.get(standing.view.id, 0)
-    seconds = (prompt - cached) * (replicas.token_seconds + 0.5 * (prompt + cached) * replicas.pair_seconds)
-    return standing.wait, seconds + standing.first
+def ttft(standing: Standing, request: RouteRequest) -> float:
+    """Return the predicted seconds to the first token of a replica that computes the prompt."""
+    wait, compute, _, _, _ = prefill_parts(standing, request, 0.0)
+    return wait + compute
 
 
 def summed(one: _Parts, other: _Parts) -> _Parts:

@@ -134,7 +134,8 @@ class PrefixDirectory:
         if not sizes or len(prompt_ids) < sizes[0]:
             return _NOTHING
         root = root_of(salt) if salt else ROOT
-        hashes = self._memo.hashes if isinstance(prompt_ids, PackedIds) else prefix_hashes
+        # Its `isinstance` is an abstract class's, a call in Python.
+        hashes = self._memo.hashes if type(prompt_ids) is PackedIds else prefix_hashes
         chain = hashes(prompt_ids, sizes[0], root)
         if len(sizes) > 1:
             if len(self._remembered) >= _MAX_REMEMBERED:
@@ -200,7 +201,8 @@ class PrefixDirectory:
         replica.claimed = 0
 
     def _add_matches(self, cached: dict[str, int], chain: Sequence[int], size: int, prompt_tokens: int) -> None:
-        most, blocks, names = prompt_tokens - 1, 0, ()
+        most, blocks = prompt_tokens - 1, 0
+        names: tuple[str, ...] = ()
         for blocks, names in self._index.match(chain):
             tokens = blocks * size
             cached |= dict.fromkeys(names, tokens if tokens < most else most)

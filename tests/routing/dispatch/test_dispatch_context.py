@@ -1,16 +1,20 @@
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 import routing.transports.session_transport
 from protos.errors import DeadlineExceeded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Load, Role, Work
 from replicas.engine import Delta
-from routing.contracts.policy import Decision, NoCandidate, ReplicaView, RouteRequest, Stepped
+from routing.contracts.policy import Decision, Ended, NoCandidate, ReplicaView, RouteRequest, Stepped
+from routing.dispatch.attempt import Attempt
 from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.failover_stream import LEAST_SECONDS
+from routing.dispatch.migration import History
 from routing.fleet.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
 from routing.health.replica_health import STEPPING_SECONDS
@@ -181,6 +185,37 @@ async def test_a_policy_sees_what_engines_do() -> None:
         engine.say(load=Load(steps=1), work=Work(10, 1, 1))
         await until(lambda: policy.steps)
         assert (policy.steps[0].view.id, policy.steps[0].work.us) == ("p/0", 10)
+
+
+class Learner(RoundRobin):
+    """Remembers the ends that it is told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[Ended] = []
+
+    def observe(self, report: Any) -> None:
+        if isinstance(report, Ended):
+            self.ends.append(report)
+
+
+class StepLearner(Learner):
+    steps_suffice = True
+
+
+@pytest.mark.parametrize(
+    ("policy", "max_num_tokens", "told"),
+    [(Learner(), 0, True), (Learner(), 8192, True), (StepLearner(), 0, True), (StepLearner(), 8192, False)],
+)
+def test_a_policy_that_learns_from_steps_hears_of_ends_only_where_engines_report_none(
+    policy: Learner, max_num_tokens: int, told: bool
+) -> None:
+    dispatch_context = DispatchContext(Fleet([], "test"), policy, clock=lambda: 7.0)
+    decision = Decision(msgspec.structs.replace(view_of("a"), max_num_tokens=max_num_tokens))
+    owner: Any = SimpleNamespace(tokens=[[1, 2, 3]])
+    attempt = Attempt(owner, ROUTE, decision, submit_of(8), History())
+    dispatch_context.ended(attempt, None)
+    assert [(end.decision, end.output_tokens, end.seconds) for end in policy.ends] == [(decision, 3, 7.0)] * told
 
 
 async def _answered(dispatch_context: DispatchContext) -> Dispatched:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protos.types import Shape, Work
 from replicas.profiles import PROFILES
 from replicas.timing import Batch, RooflineTimer
-from routing.estimates.step_model import LEAST_FACTOR, MOST_FACTOR, StepModel
+from routing.estimates.step_model import LEAST_FACTOR, MOST_FACTOR, NODES, StepModel
 
 WORKS = st.builds(
     Work,
@@ -102,3 +102,14 @@ def test_nothing_reported_makes_an_estimate_absurd(works: list[Work], tokens: in
         model.learn(work)
     assert LEAST_FACTOR * prior.seconds(tokens) <= model.seconds(tokens) * 1.001
     assert model.seconds(tokens) <= 1.001 * MOST_FACTOR * prior.seconds(tokens)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20_000), st.integers(1, 10**6)), min_size=1, max_size=20))
+def test_a_node_that_no_step_came_near_has_the_factor_of_the_nearest_that_one_did(steps: list[tuple[int, int]]) -> None:
+    model = StepModel(2)
+    for tokens, micros in steps:
+        model.learn(Work(micros, prefill_tokens=tokens))
+        known = [node for node, count in enumerate(model._seen) if count]
+        for node in range(len(NODES)):
+            nearest = min(known, key=lambda other: abs(other - node))
+            assert node in known or model._factors[node] == model._factors[nearest]

@@ -67,3 +67,16 @@ def test_what_neither_predicts_nor_finds_says_nothing() -> None:
     assert one.requests == 0
     one.record(0, 100, 2.0)
     assert (one.requests, one.cached, one.factor) == (1, 100, 1.0)
+
+
+def test_means_do_not_wait_for_a_batch() -> None:
+    one = Trust()
+    for number in range(1, trust.ENOUGH_REQUESTS * 2 + 5):
+        one.record(100, 90, 1.0)
+        assert one.requests == number
+        assert one.predicted == pytest.approx(100)
+        assert one.cached == pytest.approx(90)
+    one.record(0, 190, 1.0)
+    assert one.requests == number + 1
+    assert 90 < one.cached < 100
+    assert 90 < one.predicted < 100
