@@ -83,7 +83,7 @@ class BytePairTokenizer:
             if text:
                 ids += self.encode(text, special=False)
             ids.append(specials[special])
-        if parts[-1]:
+        if len(parts) % 2 and parts[-1]:
             ids += self.encode(parts[-1], special=False)
         return ids
 
