@@ -36,6 +36,7 @@ from gateway.api.server.url_hints import suggested_path
 from gateway.config.settings import Config
 from gateway.server.end_streams import END_STREAMS
 from gateway.server.gateway import Gateway
+from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
 
 #: Requests leave almost no reference cycles: a collection at every 700 new objects, Python's default, finds nothing and
@@ -161,6 +162,7 @@ def build(config: Config) -> ASGIApp:
             await gateway.start()
             asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
+            release_memory()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
             yield
