@@ -22,7 +22,6 @@ class CanaryFilter:
     """A `StreamFilter` for fixed canaries; `for_prompt` gives one that knows those of a request's prompt too."""
 
     window: Final = WINDOW
-    batch: Final = 1
 
     def __init__(self, tokens: Sequence[str], prefix: str | None = None) -> None:
         """Raises TermError for a token that is empty once folded, or too long."""

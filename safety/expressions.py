@@ -38,7 +38,6 @@ class ExpressionFilter:
         self.label = label
         flags = "(?i)" if ignore_case else ""
         parsed = [_checked(index, pattern, flags) for index, pattern in enumerate(patterns)]
-        self.batch = 1
         self.window = max(expression.head.most or 0 for expression in parsed)
         self.tails = [
             None if expression.tail is None else _compiled(f"{flags}(?:{expression.tail})*") for expression in parsed

@@ -3,8 +3,8 @@
 All filters are pure, keep no state between texts, take time linear in the text's length and never wait.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from safety.match import Match
 from safety.prefilter import Prefiltered
@@ -55,11 +55,15 @@ class StreamFilter(Filter, Prefiltered, Protocol):
         """The most characters that one of its streams ever holds back."""
         ...
 
-    @property
-    def batch(self) -> int:
-        """The number of characters to gather before each `feed`; 1 if scanning each token is cheap."""
-        ...
-
     def stream(self) -> Stream:
         """Return a stream for one text; offsets count from its first character."""
+        ...
+
+
+@runtime_checkable
+class PromptDependent(Protocol):
+    """A filter of answers that differs with the prompt."""
+
+    def for_prompt(self, instructions: Iterable[str]) -> StreamFilter:
+        """Return the filter for the answers to a prompt with these system and developer messages."""
         ...

@@ -7,6 +7,7 @@ whole.
 import re
 import unicodedata
 from bisect import bisect_right
+from functools import cache
 from typing import Final
 
 from safety.patterns import Patterns
@@ -27,8 +28,6 @@ _IS_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]").search
 _ONE_BY_ONE: Final = re.compile(f"[{INVISIBLE}{_MARKS}]").search
 #: The invisible characters of ASCII.
 _CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
-#: Tests UTF-8 text for ASCII control characters.
-has_controls: Final = Patterns([rb"[\x00-\x08\x0e-\x1f\x7f]"]).any_in
 _WITHOUT_CONTROLS: Final = dict.fromkeys(_CONTROLS)
 #: Characters that may fold to something else than their lower-case form.
 _FOLDABLE: Final = re.compile(r"[^\x09-\x0d\x20-\x7e]+")
@@ -40,6 +39,17 @@ _SHORT: Final = 64
 _LAST: Final[list[tuple[str, str]]] = [("", "")]
 #: With at most one non-ASCII character in so many, only the non-ASCII ones are folded in Python.
 _FEW: Final = 16
+
+
+@cache
+def _controls() -> Patterns:
+    """Compile the expression on first use: a worker without filters needs none of Hyperscan's memory."""
+    return Patterns([rb"[\x00-\x08\x0e-\x1f\x7f]"])
+
+
+def has_controls(data: bytes) -> bool:
+    """Whether UTF-8 text has ASCII control characters."""
+    return _controls().any_in(data)
 
 
 def fold(text: str) -> str:

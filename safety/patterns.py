@@ -1,8 +1,10 @@
 """Search for many expressions at once with Hyperscan, in time linear in the text."""
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple, Protocol
 
 import hyperscan
 
@@ -101,18 +103,69 @@ class _ThreadLocal(threading.local):
         self.scratch = hyperscan.Scratch(database)
 
 
+class DatabaseCache(Protocol):
+    """Keeps compiled databases, which take seconds to compile, for other processes. Nothing here raises."""
+
+    def load(self, key: str) -> bytes | None:
+        """Return the bytes saved under a key, if they are there and whole."""
+        ...
+
+    def save(self, key: str, data: bytes) -> None:
+        """Save bytes under a key, in place of earlier ones."""
+        ...
+
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Wait until no other process is in here with this key."""
+        ...
+
+
+#: The process's cache, if it has one.
+_CACHE: Final[list[DatabaseCache]] = []
+_VERSION: Final[str] = vars(hyperscan)["__version__"]
+#: Databases of fewer expressions are compiled at once.
+_FEW: Final = 32
+
+
+def keep_databases(cache: DatabaseCache) -> None:
+    """Load the databases that this process needs from here on from a cache, and save those that it compiles there."""
+    _CACHE[:] = [cache]
+
+
 def _database(
     expressions: Sequence[bytes], flags: Sequence[int], *, numbers: Sequence[int] | None = None, literal: bool = False
 ) -> hyperscan.Database:
-    count = len(expressions)
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(
-        expressions=expressions,
-        ids=range(count) if numbers is None else numbers,
-        elements=count,
-        flags=flags,
-        literal=literal,
-    )
+    ids = list(range(len(expressions)) if numbers is None else numbers)
+
+    def compiled() -> hyperscan.Database:
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(expressions=expressions, ids=ids, elements=len(ids), flags=flags, literal=literal)
+        return database
+
+    if not _CACHE or len(ids) < _FEW:
+        return compiled()
+    cache = _CACHE[0]
+    key = hashlib.sha256(repr((_VERSION, literal, ids, list(flags), list(expressions))).encode()).hexdigest()
+    database = _loaded(cache, key)
+    if database is None:
+        with cache.lock(key):
+            # Another process may just have compiled it.
+            database = _loaded(cache, key)
+            if database is None:
+                database = compiled()
+                cache.save(key, hyperscan.dumpb(database))
+    return database
+
+
+def _loaded(cache: DatabaseCache, key: str) -> hyperscan.Database | None:
+    data = cache.load(key)
+    if data is None:
+        return None
+    try:
+        database = hyperscan.loadb(data, hyperscan.HS_MODE_BLOCK)
+        # What is of another version or for another processor is told when it is used.
+        hyperscan.Scratch(database)
+    except hyperscan.HyperscanError:
+        return None
     return database
 
 

@@ -6,6 +6,7 @@ of an ASCII letter that the injection filter replaces. The ranges cover the most
 nor Cyrillic, whose letters look like Latin ones; other characters make a text not plain.
 """
 
+from functools import cache
 from typing import Final
 
 from safety.folding import has_controls
@@ -24,7 +25,17 @@ RANGES: Final = (
 _LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
 #: Matches a character that no plain text has.
 NOT_PLAIN: Final = rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()
-_NOT_PLAIN: Final = Patterns([NOT_PLAIN], CHARACTERS)
+
+
+@cache
+def _not_plain() -> Patterns:
+    return Patterns([NOT_PLAIN], CHARACTERS)
+
+
+def prepare_plain_text() -> None:
+    """Compile the expressions, once, before a text is looked at."""
+    plain_bytes("\u2019 ")
+    has_controls(b"")
 
 
 def plain_bytes(text: str) -> bytes | None:
@@ -36,4 +47,4 @@ def plain_bytes(text: str) -> bytes | None:
         data = text.encode()
     except UnicodeEncodeError:
         return None
-    return None if _NOT_PLAIN.any_in(data) else data
+    return None if _not_plain().any_in(data) else data

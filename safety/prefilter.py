@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from safety.languages import OTHER_LETTERS, may_be_other_language
 from safety.patterns import CHARACTERS, Sign, SignDatabase, SignFound
-from safety.plain_text import NOT_PLAIN
+from safety.plain_text import NOT_PLAIN, prepare_plain_text
 
 #: Longer texts go straight to every filter; for them the prefilter saves too little.
 LONGEST: Final = 8192
@@ -51,6 +51,7 @@ class Prefilter:
 
     def __init__(self, filters: Iterable[Prefiltered]) -> None:
         """Filters whose signs would exceed MOST_SIGNS, in order, have to scan every text."""
+        prepare_plain_text()
         telling: dict[Sign, None] = {_NOT_PLAIN: None}
         #: Keeps a reference to each filter, so that its id stays valid.
         self._signs: dict[int, tuple[Prefiltered, Signs]] = {}

@@ -15,6 +15,8 @@ from safety.prefilter import PrefilterPass
 
 #: The most findings that are recorded for one text; the others still take effect.
 MOST_FINDINGS: Final = 256
+#: The most characters that wait for the next piece although the filters have decided them, with those undecided.
+_MOST_HELD: Final = 64
 #: The text before an unquoted JSON value, such as a number: a key, and the earlier items of a list. The JSON may itself
 #: be a string in other JSON.
 _BARE_VALUE: Final = re.compile(
@@ -104,11 +106,13 @@ class Screen(msgspec.Struct, eq=False):
     failures: list[str] = []
     _streams: list[tuple[int, Stream]] | None = None
     _gather: int = 1
-    _most_held: int = 0
     _gathered: list[str] = []
     #: The number of received characters from which on the gathered text is scanned.
     _due: int = 0
     _held: str = ""
+    #: Up to where the filters have decided, and whether the last piece did not change that.
+    _reached: int = 0
+    _paused: bool = False
     #: The end of the decided text, before redaction; None if no rule redacts.
     _left: str | None = None
     _spans: list[_Span] = []
@@ -138,7 +142,7 @@ class Screen(msgspec.Struct, eq=False):
 
     def wait_for(self, characters: int) -> None:
         """Gather this many characters per scan, for a text that no client waits for."""
-        self._gather = self._due = self._most_held = characters
+        self._gather = self._due = characters
 
     def feed(self, text: str) -> str:
         """Screen the next piece; return the text that may be shown now. Raises FilterFailed."""
@@ -151,8 +155,8 @@ class Screen(msgspec.Struct, eq=False):
         if received < self._due:
             return ""
         text = self._scan(self._take_gathered())
-        # Gathered and held-back characters together do not exceed the filters' largest window.
-        self._due = min(received + self._gather, self.decided + self._most_held)
+        # Gathered and held-back characters together are no more than these.
+        self._due = self.decided + self._gather
         return text
 
     def _take_gathered(self) -> str:
@@ -162,6 +166,7 @@ class Screen(msgspec.Struct, eq=False):
 
     def _scan(self, text: str) -> str:
         received = decided = self.received
+        before = received - len(text)
         streams = self._streams
         if streams is None:
             streams = self._begin()
@@ -179,7 +184,20 @@ class Screen(msgspec.Struct, eq=False):
         if self._held:
             text = self._held + text
         if self._spans or self._block is not None:
+            self._reached = decided
             return self._release(text, decided)
+        if self._gather == 1:
+            # A word of several tokens is decided with the token after it: half of it goes out with the next piece, so
+            # that the next such word makes no gap.
+            reached, self._reached = self._reached, decided
+            paused, self._paused = self._paused, decided == reached and received > before
+            even = decided
+            if decided == reached or self.decided < reached:
+                even = reached
+            elif paused:
+                even -= (decided - reached) // 2
+            if received - even <= _MOST_HELD:
+                decided = even
         self.decided = decided
         if decided == received:
             self._held = ""
@@ -328,15 +346,11 @@ class Screen(msgspec.Struct, eq=False):
 
     def _begin(self) -> list[tuple[int, Stream]]:
         self._streams = streams = []
-        gathers = self._gather > 1
         for index, rule in enumerate(self.rules):
             if rule.action is Action.REDACT:
                 self._left = ""
             try:
                 streams.append((index, rule.filter.stream()))
-                if not gathers:
-                    self._gather = max(self._gather, rule.filter.batch)
-                    self._most_held = max(self._most_held, rule.filter.window)
             except Exception as error:
                 self._failed(index, error)
         return streams

@@ -85,7 +85,6 @@ class TermFilter:
     """
 
     window: Final = WINDOW
-    batch: Final = 1
 
     def __init__(self, label: str, terms: Iterable[str], *, words: bool) -> None:
         """Linear in the terms. Raises TermError for a term that is empty once folded, or too long."""

@@ -36,6 +36,7 @@ from gateway.api.server.url_hints import suggested_path
 from gateway.config.settings import Config
 from gateway.server.end_streams import END_STREAMS
 from gateway.server.gateway import Gateway
+from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
 
 #: The key of a handler that takes every method.
@@ -154,6 +155,7 @@ def build(config: Config) -> ASGIApp:
             await gateway.start()
             asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
+            release_memory()
             gc.freeze()
             yield
         finally:

@@ -31,6 +31,9 @@ def load_worker(config: Config) -> ASGIApp:
     # another thread is busy.
     sys.setswitchinterval(0.0005)
     # Imported here: the supervisor imports this module and does not need the serving code.
+    from gateway.filtering.database_files import DatabaseFiles
     from gateway.server.app import build
+    from safety.patterns import keep_databases
 
+    keep_databases(DatabaseFiles(config.state_dir / "filters"))
     return build(config)

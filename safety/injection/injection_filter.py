@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from safety.injection.finder import Finder
 from safety.injection.injection_rules import REACH, rules
-from safety.injection.injection_stream import BATCH, InjectionStream
+from safety.injection.injection_stream import InjectionStream
 from safety.injection.tally import Feature, Tally
 from safety.match import Match
 from safety.prefilter import Signs
@@ -40,11 +40,6 @@ class InjectionFilter:
     def window(self) -> int:
         return REACH
 
-    @property
-    def batch(self) -> int:
-        """A search costs about the same for one character as for this many."""
-        return BATCH
-
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """Return the features at which the text's score is at the threshold or above; `plain` is not used."""
         del plain
@@ -60,7 +55,7 @@ class InjectionFilter:
 
 def features(text: str) -> Iterable[Feature]:
     """Find the features of a whole text."""
-    return Finder().feed(text, last=True)
+    return Finder().find(text, last=True)
 
 
 def scored(found: Iterable[Feature]) -> Scored:

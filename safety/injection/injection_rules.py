@@ -29,12 +29,16 @@ _MEMORY: Final = 64 << 20
 
 
 class Rule(NamedTuple):
-    """A rule: `here` must match at the anchor; `before` must match at the end of the text before the anchor."""
+    """A rule: `here` must match at the anchor; `before` must match at the end of the text before the anchor.
+
+    `begin` matches each prefix of a match of `here`.
+    """
 
     name: str
     family: str
     weight: float
     here: re.Pattern[str]
+    begin: Any = None
     before: re.Pattern[str] | None = None
     about: str = ""
     example: str = ""
@@ -77,7 +81,8 @@ def rules() -> Rules:
         anchors = fields.pop("anchor")
         before, here = (_expanded(fields.pop(name, ""), words) for name in ("before", "pattern"))
         ending = re.compile(rf"(?:{before})\Z") if before else None
-        rule = Rule(f"rule {number}", here=re.compile(here), before=ending, **fields)
+        begin = _compiled(parse(here).head.begin)
+        rule = Rule(f"rule {number}", here=re.compile(here), begin=begin, before=ending, **fields)
         for anchor in _spellings(_named(anchors, words) if isinstance(anchors, str) else anchors):
             name = anchor.removesuffix("$")
             of_anchor[name] = (*of_anchor.get(name, ()), rule)
@@ -93,8 +98,8 @@ def rules() -> Rules:
         *(pattern.replace(r"\b", _NO_WORD) for _, _, pattern in hidden),
     ]
     return Rules(
-        _compiled("|".join(f"(?:{node.source})" for node in nodes)),
-        _compiled(rf"(?:{'|'.join(f'(?:{node.begin})' for node in nodes)})\z"),
+        _compiled("|".join(f"(?:{node.source})" for node in nodes), of_bytes=True),
+        _compiled(rf"(?:{'|'.join(f'(?:{node.begin})' for node in nodes)})\z", of_bytes=True),
         {it: tuple(rule for end in range(len(it)) for rule in of_anchor.get(it[: end + 1], ())) for it in of_anchor},
         frozenset(anchor for anchor, ends in whole.items() if ends),
         tuple(Rule(f"{name} {weight:.2f}", EVASION, weight, re.compile(pattern)) for name, weight, pattern in hidden),
@@ -144,10 +149,12 @@ def _edge(anchor: str) -> str:
     return r"\b" if anchor[0].isascii() and anchor[0].isalnum() else ""
 
 
-def _compiled(source: str) -> Any:
+def _compiled(source: str, *, of_bytes: bool = False) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
+    if not of_bytes:
+        return re2.compile(source, options)
     # An expression of bytes takes a tenth of the states that one of characters takes.
     options.encoding = re2.Options.Encoding.LATIN1
     return re2.compile(source.encode("latin-1"), options)

@@ -49,7 +49,7 @@ class PromptInjectionFilter(InjectionFilter):
         """Return the matches of a whole prompt; `plain` is the text's `plain_bytes`, if known."""
         found: list[Feature] = []
         finder, tally = Finder(), Tally(max(self.threshold, CERTAIN))
-        certain = tally.matches(_recorded(finder.feed(text, last=True), found), len(text))
+        certain = tally.matches(_recorded(finder.find(text, last=True), found), len(text))
         if certain:
             return certain
         if not finder.anchored and not is_worth_weighing(text, plain):
@@ -65,7 +65,7 @@ class PromptInjectionFilter(InjectionFilter):
     def score(self, text: str) -> Scored:
         """Return the evidence for an attempt in a prompt, whether it reaches the threshold or not."""
         finder = Finder()
-        found = list(finder.feed(text, last=True))
+        found = list(finder.find(text, last=True))
         worded = self._phrases.weigh(text) if finder.anchored or is_worth_weighing(text) else None
         return _NOTHING if worded is None else self._together(scored(found), worded)
 

@@ -24,6 +24,8 @@ _ADDRESS: Final = re.compile(
 #: An address that goes on after the window.
 _CUT: Final = re.compile(rf"{_LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?\Z")
 _DOT: Final = r"(?:dot|punkt|punto|point|ponto|punt|\.)"
+#: Beginnings of `_DOT` and of the substitutes of an @.
+_BEGUN_SIGN: Final = r"(?:@|at?|do?t?|pu?n?k?t?|pu?n?t?o?|poi?n?t?|po?n?t?o?|\.)"
 _DISGUISED: Final = re.compile(
     rf"{BEGINS}[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\s)|(?: ?[\[({{] ?{_DOT} ?[\])}}] ?)){{0,40}}(?<=[A-Za-z0-9]) ?"
     r"(?:[\[({<] ?(?:at|@) ?[\])}>]|%40)"
@@ -43,12 +45,37 @@ _BEFORE_SIGN: Final = re.compile(
 #: Expressions for Hyperscan, one of which every text with an address has.
 SIGNS: Final = ("@", "＠", r"[\[({<] ?(?i:at|@|dot) ?[\])}>]", "%40")
 
+#: All of a text up to its last character that only begins a local part, or that none has; and what may not begin one.
+_BEFORE_LOCAL: Final = re.compile(rf"(?:.*(?:(?={WORD})(?!{_INNER})|(?!{_INNER}).))?[%&'+.\-]*", re.DOTALL)
+_UNSPACED_LOCAL: Final = re.compile(rf"[{UNSPACED}]{{1,6}}\Z")
+_LONGEST_LOCAL: Final = WINDOW - 1
+#: The end of a text that may be the beginning of a disguised address, and characters one of which it has.
+_BEGUN_DISGUISED: Final = re.compile(
+    rf"[A-Za-z0-9](?:[A-Za-z0-9_.+\-]| ?[\[({{<] ?{_DOT} ?[\])}}>] ?){{0,40}} ?"
+    rf"(?:[\[({{<](?: ?{_BEGUN_SIGN})? ?|%4?)?\Z",
+    re.IGNORECASE,
+)
+_DISGUISING: Final = re.compile(r"[\[({<]|%4?\Z")
+
 
 def email_place(text: str, sign: int) -> int:
     """Return where an address with its @, or a substitute, at `sign` would begin; -1 if nowhere."""
     before = _BEFORE_AT if text[sign] in "@＠" else _BEFORE_SIGN
     found = before.search(text, max(0, sign - WINDOW), sign)
     return -1 if found is None else found.start()
+
+
+def email_begun(text: str, start: int) -> int:
+    """Return the first place from `start` on where an address may begin, if its @ is not yet in the text."""
+    length = len(text)
+    before = _BEFORE_LOCAL.match(text, start, length - text.endswith(" "))
+    place = max(start if before is None else before.end(), length - _LONGEST_LOCAL)
+    if text[-1:] > "\u0e00" and (found := _UNSPACED_LOCAL.search(text, max(start, length - 6))) is not None:
+        place = min(place, found.start())
+    if _DISGUISING.search(text, start) and (found := _BEGUN_DISGUISED.search(text, start)) is not None:
+        place = min(place, found.start())
+    # A space begins none.
+    return length if place >= length - text.endswith(" ") else place
 
 
 def email_at(text: str, place: int) -> Found | None:

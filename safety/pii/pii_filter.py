@@ -4,10 +4,11 @@ from collections.abc import Collection
 from typing import Final
 
 from safety.match import Match, merged
+from safety.pii.beginnings import prepare_beginnings
 from safety.pii.columns import KINDS_OF_CELLS, header_signs
 from safety.pii.kinds import ALL, KINDS
 from safety.pii.pii_stream import PiiStream
-from safety.pii.places import table
+from safety.pii.places import prepare_places, table
 from safety.pii.text_window import WINDOW
 from safety.prefilter import Signs
 
@@ -16,13 +17,15 @@ class PiiFilter:
     """A `StreamFilter` for some kinds; the labels of its matches are the kinds' names."""
 
     window: Final = WINDOW
-    batch: Final = 1
 
     def __init__(self, kinds: Collection[str] = ALL) -> None:
         """Raises ValueError for an unknown kind."""
         unknown = sorted(set(kinds) - set(KINDS))
         if unknown:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
+        # Compiles the rules at start-up, not in the first request.
+        prepare_beginnings()
+        prepare_places()
         self.kinds: Final = frozenset(kinds)
         self.signs: Final = Signs(table().signs, header_signs().any_in if self.kinds & KINDS_OF_CELLS else None)
 

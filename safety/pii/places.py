@@ -15,7 +15,7 @@ from safety.pii.context import is_address, is_labelled, is_not_labelled_otherwis
 from safety.pii.kinds import SECRETS
 from safety.pii.loosened import loosened
 from safety.pii.rule_tables import lines
-from safety.pii.text_window import BEGINS, RUNS, Found, Runs, view_end
+from safety.pii.text_window import BEGINS, LEFT, RUNS, Found, Runs, view_end
 from safety.pii.values import VALUES
 
 #: Every match has one of these in it or up to REACH before it: text without one nearby is skipped.
@@ -25,6 +25,11 @@ REACH: Final = 32
 
 class Rule(Protocol):
     """A rule: finds a value at a candidate place of a text."""
+
+    @property
+    def reach(self) -> int:
+        """The most characters from where its expression begins to where a value begins."""
+        ...
 
     def place(self, text: str, start: int) -> int:
         """Return where a value would begin whose expression begins at `start`; -1 if nowhere."""
@@ -40,6 +45,8 @@ _AT_BEGIN: Final = re.compile(BEGINS)
 
 class _PatternRule:
     """A line of `tokens.txt` or `codes.txt`."""
+
+    reach: Final = 0
 
     def __init__(self, kind: str, form: str, check: str, context: str, runs: Runs, *, code: bool) -> None:
         self._kind = kind
@@ -75,6 +82,8 @@ _CONTEXTS: Final = {
 
 
 class _NumberRule:
+    reach: Final = 3
+
     def place(self, text: str, start: int) -> int:
         before = numbers.BEFORE.match(text, start)
         place = start if before is None else before.end()
@@ -90,6 +99,8 @@ class _NumberRule:
 
 
 class _EmailRule:
+    reach: Final = 0
+
     def place(self, text: str, start: int) -> int:
         return emails.email_place(text, start)
 
@@ -139,18 +150,37 @@ def _patterns() -> Patterns:
     return Patterns([sign.expression for sign in signs], [sign.flags | STARTS for sign in signs], numbers=numbers_)
 
 
-def candidates(text: str, data: bytes) -> list[tuple[int, int, int]]:
-    """Return the candidates in order, as (place, index of the rule, start of its expression).
+def prepare_places() -> None:
+    """Compile the expressions of all rules, once."""
+    _patterns()
+
+
+def candidates(text: str, data: bytes, start: int = 0) -> list[tuple[int, int, int]]:
+    """Return the candidates from `start` on, in order, as (place, index of the rule, start of its expression).
 
     `data` is the text's UTF-8, with any one byte in place of a lone surrogate.
     """
+    return candidates_and_names(text, data, start)[0]
+
+
+def candidates_and_names(text: str, data: bytes, start: int) -> tuple[list[tuple[int, int, int]], bool]:
+    """Return the same, and whether the text has a name after which a value may begin."""
     rules = table().rules
+    found = _patterns().starts(data)
+    if not found:
+        return [], False
     places: set[tuple[int, int, int]] = set()
+    named = False
+    same = len(data) == len(text)
     behind = at = 0
-    for start, number in sorted(_patterns().starts(data)):
-        at += start - behind if len(data) == len(text) else len(data[behind:start].decode())
-        behind = start
-        place = rules[number].place(text, at)
-        if place >= 0:
-            places.add((place, number, at))
-    return sorted(places)
+    for byte, number in sorted(found):
+        at = byte if same else at + len(data[behind:byte].decode())
+        behind = byte
+        rule = rules[number]
+        reach = rule.reach
+        named = named or reach == LEFT
+        if at + reach >= start:
+            place = rule.place(text, at)
+            if place >= start:
+                places.add((place, number, at))
+    return sorted(places), named

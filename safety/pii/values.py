@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from safety.pii.checksums import CHECKS
 from safety.pii.rule_tables import expanded, lines, words
-from safety.pii.text_window import ENDS, RUNS, WINDOW, Found, view_end
+from safety.pii.text_window import ENDS, LEFT, RUNS, WINDOW, Found, view_end
 
 
 class _Value(NamedTuple):
@@ -180,6 +180,8 @@ _CHECKS: Final[dict[str, _Check]] = {
 
 class ValueRule:
     """A rule of `values.txt`."""
+
+    reach: Final = LEFT
 
     def __init__(self, kind: str, before: str, form: str, check: str, run: str) -> None:
         self.kind: Final = kind

@@ -2,32 +2,22 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from gateway.filtering.database_files import DatabaseFiles
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.limits import limits_batcher as limits_batcher
-from safety import patterns
+from safety.patterns import keep_databases
 from tests.cluster import Cluster, cluster
 
 
 @pytest.fixture(scope="session", autouse=True)
-def databases_are_compiled_once() -> Iterator[None]:
-    """Gateways of one session share the filters' databases where patterns are equal: one takes a second to compile."""
-    compiled = lru_cache(8)(patterns._database)
-
-    def database(expressions: Sequence[bytes], flags: Sequence[int], **options: Any) -> object:
-        if options.get("numbers") is not None:
-            options["numbers"] = tuple(options["numbers"])
-        return compiled(tuple(expressions), tuple(flags), **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patterns, "_database", database)
-        yield
+def databases_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Gateways of one session share the filters' databases: one takes seconds to compile."""
+    keep_databases(DatabaseFiles(tmp_path_factory.mktemp("filters")))
 
 
 @pytest.fixture(scope="session")

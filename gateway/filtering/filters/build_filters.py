@@ -1,19 +1,18 @@
-"""Build the text filters from the configuration."""
+"""Build the text filters from the configuration.
+
+Each filter's module is imported for the filter that is built: a worker without filters has no memory for their tables.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, InjectionFilter, PiiFilter, Safety, TermsFilter
-from safety.canaries import CanaryFilter
-from safety.expressions import BadExpression, ExpressionFilter
 from safety.filter import StreamFilter
-from safety.injection.injection_filter import InjectionFilter as AnswerInjectionFilter
-from safety.injection.prompts import PromptInjectionFilter
 from safety.pii.kinds import KINDS, SECRETS
-from safety.pii.pii_filter import PiiFilter as Pii
-from safety.term_list import TermListError, read_terms
-from safety.terms import TermError, TermFilter
+
+if TYPE_CHECKING:
+    from safety.terms import TermFilter
 
 _NO_SETTINGS: Final = {
     "pii": FilterSettings(name="pii", pii=PiiFilter()),
@@ -54,19 +53,31 @@ def text_filter(settings: FilterSettings, where: str, *, prompts: bool) -> Strea
     Raises FilterUnusable.
     """
     if settings.pii is not None:
+        from safety.pii.pii_filter import PiiFilter as Pii
+
         return Pii(_kinds(settings.pii, f"{where}.pii"))
     if settings.injection is not None:
-        kind = PromptInjectionFilter if prompts else AnswerInjectionFilter
-        return kind(settings.injection.threshold)
+        if prompts:
+            from safety.injection.prompts import PromptInjectionFilter
+
+            return PromptInjectionFilter(settings.injection.threshold)
+        from safety.injection.injection_filter import InjectionFilter as AnswerInjectionFilter
+
+        return AnswerInjectionFilter(settings.injection.threshold)
     if settings.terms is not None:
         return _terms(settings.name, settings.terms, f"{where}.terms")
     if settings.expressions is not None:
+        from safety.expressions import BadExpression, ExpressionFilter
+
         expressions = settings.expressions
         try:
             return ExpressionFilter(settings.name, expressions.patterns, ignore_case=expressions.ignore_case)
         except BadExpression as error:
             raise FilterUnusable(f"{where}.expressions.patterns[{error.index}]", error.problem) from error
     if settings.canaries is not None:
+        from safety.canaries import CanaryFilter
+        from safety.terms import TermError
+
         try:
             return CanaryFilter(settings.canaries.tokens, settings.canaries.prefix)
         except TermError as error:
@@ -88,7 +99,10 @@ def kind_problems(settings: PiiFilter, where: str) -> Iterator[tuple[str, str]]:
                 yield f"{where}.{field}[{index}]", f"there is no kind {kind}; `penstock safety kinds` lists them"
 
 
-def _terms(name: str, settings: TermsFilter, where: str) -> TermFilter:
+def _terms(name: str, settings: TermsFilter, where: str) -> "TermFilter":
+    from safety.term_list import TermListError, read_terms
+    from safety.terms import TermError, TermFilter
+
     terms = list(settings.terms)
     own = len(terms)
     if settings.file is not None:

@@ -43,6 +43,9 @@ class Policies:
         self._filters: dict[str, StreamFilter] = {}
         #: Filters that find more in prompts than in answers.
         self._of_prompts: dict[str, StreamFilter] = {}
+        #: Built-in filters that no rules name: a moderation builds them.
+        self._missing: set[str] = set()
+        self._building = asyncio.Lock()
         self._guards: dict[str, BoundedGuard] = {}
         self._floods: dict[str, FloodGate] = {}
         used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
@@ -50,6 +53,7 @@ class Policies:
         for name, (where, settings) in all_settings(safety).items():
             self._settings[name] = settings
             if name not in used and name not in configured and name in BUILT_IN:
+                self._missing.add(name)
                 continue
             built = text_filter(settings, where, prompts=False)
             if built is not None:
@@ -63,7 +67,8 @@ class Policies:
         self._encoding = services.encoding
         self._clean = CleanTexts()
         of_texts = [self._filters[name] for name in self._filters if name in used]
-        self._prefilter = Prefilter([*of_texts, *self._of_prompts.values()])
+        every = [*of_texts, *self._of_prompts.values()]
+        self._prefilter = Prefilter(every) if every else None
         self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
@@ -89,6 +94,7 @@ class Policies:
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
         tenant = caller.tenant.name
+        await self._build_missing(caller.tenant, name)
         rules, guards, fail_open = self._scan_rules(caller.tenant, name)
         if sum(map(len, texts)) <= INLINE_CHARACTERS:
             found = _flagged(rules, texts)
@@ -97,6 +103,15 @@ class Policies:
         for index, text in enumerate(texts):
             found[index] += await guarded(guards, text, None, tenant, fail_open=fail_open)
         return found
+
+    async def _build_missing(self, tenant: Tenant, name: str | None) -> None:
+        """Build the built-in filters that a moderation needs and no rules name, off the event loop."""
+        if name is None and (policy := self.of(tenant)) is not None and (policy.prompt or policy.prompt_guards):
+            return
+        async with self._building:
+            for missing in sorted(self._missing.intersection(BUILT_IN if name is None else (name,))):
+                self._filters[missing] = await asyncio.to_thread(_prompt_filter, self._settings[missing], missing)
+                self._missing.remove(missing)
 
     def _scan_rules(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
         rules = self._rules_of(tenant)
@@ -175,8 +190,7 @@ class Policies:
 
     def _rule(self, name: str, action: Action, *, prompts: bool = False) -> Rule:
         filter_ = (self._of_prompts.get(name) if prompts else None) or self._filters.get(name)
-        if filter_ is None:  # a built-in one that no rules name, for moderations
-            filter_ = self._filters[name] = _prompt_filter(self._settings[name], name)
+        assert filter_ is not None, "a built-in filter that no rules name is built before it is asked for"
         return Rule(name, filter_, action)
 
     def _guard_rule(self, name: str, action: Action) -> GuardRule:

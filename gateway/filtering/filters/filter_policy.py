@@ -8,7 +8,7 @@ from gateway.config.safety.guards import GUARDED
 from gateway.filtering.filters.clean_texts import CleanTexts
 from gateway.filtering.filters.floods import FloodGate
 from safety.action import Action
-from safety.canaries import CanaryFilter
+from safety.filter import PromptDependent
 from safety.guard import Guard
 from safety.prefilter import Prefilter, PrefilterPass
 from safety.screen import Rule, Screen, Screening
@@ -105,7 +105,7 @@ class Policy:
         object.__setattr__(self, "rules_by_role", rules_by_role)
         usual = Screening(self.answer, self._prefilter_pass(self.answer), self.fail_open) if self.answer else None
         object.__setattr__(self, "default_screening", usual)
-        has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)
+        has_canaries = any(isinstance(rule.filter, PromptDependent) for rule in self.answer)
         object.__setattr__(self, "_has_canaries", has_canaries)
         beyond = bool(self.sizes or self.floods or self.prompt_guards)
         object.__setattr__(self, "has_prompt_rules", beyond)
@@ -119,7 +119,7 @@ class Policy:
             return self.default_screening
         rules = tuple(
             rule._replace(filter=rule.filter.for_prompt(instructions))
-            if isinstance(rule.filter, CanaryFilter)
+            if isinstance(rule.filter, PromptDependent)
             else rule
             for rule in self.answer
         )

@@ -57,11 +57,11 @@ def load_tokenizer(source: str | None) -> LoadedTokenizer:
     else:
         bundled = ", ".join(BUNDLED)
         raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({bundled})")
-    _release_memory()
+    release_memory()
     return loaded
 
 
-def _release_memory() -> None:
+def release_memory() -> None:
     """Return freed pages to the system: with glibc, parsing leaves 10 to 100 MB of them."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

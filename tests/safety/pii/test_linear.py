@@ -4,7 +4,7 @@ import pytest
 
 import safety.pii.pii_stream
 from safety.pii.pii_filter import PiiFilter
-from safety.pii.places import candidates
+from safety.pii.places import candidates, candidates_and_names
 
 UNITS = [
     "1",
@@ -72,12 +72,12 @@ def test_places_looked_at_are_in_proportion(unit: str) -> None:
 def test_a_stream_looks_at_each_character_a_bounded_number_of_times(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = 0
 
-    def counted(text: str, data: bytes) -> list[tuple[int, int, int]]:
+    def counted(text: str, data: bytes, start: int) -> tuple[list[tuple[int, int, int]], bool]:
         nonlocal looked
         looked += len(text)
-        return candidates(text, data)
+        return candidates_and_names(text, data, start)
 
-    monkeypatch.setattr(safety.pii.pii_stream, "candidates", counted)
+    monkeypatch.setattr(safety.pii.pii_stream, "candidates_and_names", counted)
     counts = []
     for length in (4_000, 8_000):
         looked = 0

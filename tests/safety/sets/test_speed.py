@@ -10,7 +10,6 @@ class Words:
 
     signs = None
     window = 2
-    batch = 1
 
     def __init__(self) -> None:
         self.wholes: list[str] = []
