@@ -14,14 +14,6 @@ from routing.estimates.length_sketch import LengthSketch
 DEFAULT_TOKENS: Final = 256.0
 #: Answers of a group that must be known before it is preferred to a wider group.
 _ENOUGH: Final = 16
-#: The quantile by which a predictor's calibration is measured.
-CALIBRATED: Final = 0.9
-#: One answer in so many is compared with its prediction, which costs as much as to learn from it.
-_JUDGED: Final = 8
-#: Requests over which the accuracy is averaged (exponentially fading).
-_RECENT: Final = 1000
-#: Relative error up to which a prediction counts as right.
-_TOLERANCE: Final = 0.25
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -30,18 +22,6 @@ class Origin(msgspec.Struct, frozen=True):
     model: str
     tenant: str = ""
     request_id: str = ""
-
-
-class Accuracy(msgspec.Struct, frozen=True):
-    """Accuracy of predictions, each measured before it was learned from. Recent requests count most.
-
-    `below` is the share of answers no longer than their predicted 0.9 quantile, which should be 0.9. `right` is the
-    share whose expected length was within 25 %, or in the same power-of-two bucket.
-    """
-
-    requests: int = 0
-    below: float = 0.0
-    right: float = 0.0
 
 
 class DecodeLength(Protocol):
@@ -101,9 +81,6 @@ class QuantileDecodeLength:
     def __init__(self, kinds: int = 4096) -> None:
         self._most = kinds
         self._sketches: OrderedDict[tuple[str, str | None, int | None], LengthSketch] = OrderedDict()
-        self._accuracy: dict[str, Accuracy] = {}
-        #: Answers learned from, by model.
-        self._learned: dict[str, int] = {}
 
     def expected(self, origin: Origin, prompt_tokens: int, max_tokens: int) -> float:
         """Return the mean of the narrowest group with enough answers."""
@@ -122,12 +99,9 @@ class QuantileDecodeLength:
         return _bounded(sketch.quantile(share), max_tokens)
 
     def learn(self, origin: Origin, prompt_tokens: int, output_tokens: int, *, cut: bool = False) -> None:
-        """Measure, now and then, what would have been predicted, then learn. Answers without a token are ignored."""
+        """Learn an answer's length; answers without a token are ignored."""
         if output_tokens < 1:
             return
-        self._learned[origin.model] = learned = self._learned.get(origin.model, 0) + 1
-        if learned % _JUDGED == 1:
-            self._judge(origin, prompt_tokens, output_tokens, cut)
         sketches = self._sketches
         for kind in _kinds(origin, prompt_tokens):
             sketch = sketches.get(kind)
@@ -142,10 +116,6 @@ class QuantileDecodeLength:
             else:
                 sketch.add(output_tokens)
 
-    def accuracy(self, model: str) -> Accuracy:
-        """Return the accuracy of a model's predictions so far, of one in `_JUDGED` answers."""
-        return msgspec.structs.replace(self._accuracy.get(model, Accuracy()), requests=self._learned.get(model, 0))
-
     def _best(self, origin: Origin, prompt_tokens: int) -> LengthSketch | None:
         widest = None
         for kind in _kinds(origin, prompt_tokens):
@@ -153,20 +123,6 @@ class QuantileDecodeLength:
             if widest is not None and widest.weight >= _ENOUGH:
                 return widest
         return widest
-
-    def _judge(self, origin: Origin, prompt_tokens: int, output_tokens: int, cut: bool) -> None:
-        # A cut answer is compared with a prediction bounded by the same limit.
-        most = output_tokens if cut else 1 << 30
-        expected = self.expected(origin, prompt_tokens, most)
-        below = output_tokens <= self.quantile(origin, prompt_tokens, most, CALIBRATED)
-        right = abs(expected - output_tokens) <= _TOLERANCE * output_tokens
-        right = right or round(expected).bit_length() == output_tokens.bit_length()
-        before = self._accuracy.get(origin.model, Accuracy())
-        requests = before.requests + 1
-        share = 1 / min(requests, _RECENT // _JUDGED)
-        self._accuracy[origin.model] = Accuracy(
-            requests, before.below + share * (below - before.below), before.right + share * (right - before.right)
-        )
 
 
 def _kinds(origin: Origin, prompt_tokens: int) -> tuple[tuple[str, str | None, int | None], ...]:
