@@ -4,7 +4,7 @@ from protos.types import Submit
 from replicas.consumer import Consumer
 from replicas.engine import Delta
 
-#: Prompts from this length on occupy an engine so long that every worker is told of their start and end at once:
+#: Prompts from this length on occupy an engine so long that their start and end are reported to every worker at once:
 #: workers with waiting requests cannot wait for the next heartbeat.
 LONG_PROMPT_TOKENS = 2048
 

@@ -1,4 +1,4 @@
-"""What a request costs in bytecodes, out of the laps that a worker counted."""
+"""Compute a request's bytecodes from the laps that a worker counted."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class FunctionPrice(msgspec.Struct, frozen=True):
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """What a worker did in `seconds` with very few `requests`, by root."""
+    """The bytecodes of a worker with very few `requests` within `seconds`, by root."""
 
     seconds: float
     requests: int

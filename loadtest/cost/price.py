@@ -17,7 +17,7 @@ class Bytecodes(msgspec.Struct, frozen=True):
 
 
 class Price(msgspec.Struct):
-    """What was counted for one request or token. `counts` are by name, see their modules; None: not counted."""
+    """The counts of one request or token, by name; `bytecodes` None: they were not counted."""
 
     bytecodes: Bytecodes | None = None
     counts: dict[str, float] = {}

@@ -303,7 +303,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What follows from a view and its class's step times alone; made once for all requests that see this view.
+    """A replica's measures from its view and its class's step times; made once for all requests that see this view.
 
     `wait`: seconds until the prompts before a new one are computed. `first`: seconds of the decode step that gives its
     first token, 0 for a replica that computes no prompts. `running` sequences are there, and each step reads their

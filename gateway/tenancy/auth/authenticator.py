@@ -111,9 +111,7 @@ class Authenticator:
         if now < self._fresh_until:
             known = self._known.get(digest)
             if known is not None:
-                if now + self._ahead < known.ends:
-                    return known.caller
-                raise KeyExpired(_EXPIRED)
+                return _unexpired(known, now + self._ahead)
             refusal = self._refused.get(digest)
             if refusal is not None:
                 raise refusal.kind(refusal.message)

@@ -1,7 +1,5 @@
 """Expected output tokens of a request, learned in this worker for each tenant and model."""
 
-import math
-
 from gateway.caching.lru import Lru
 from gateway.tenancy.limits.plan import Plan
 
@@ -21,13 +19,6 @@ class ExpectedOutput:
     def mean(self, plan: Plan) -> float | None:
         """The mean output tokens of one sequence; None: nothing is learned yet."""
         return self._means.get((plan.tenant, plan.model))
-
-    def of(self, plan: Plan, most: int, sequences: int) -> int:
-        """Expected tokens over all sequences, at most `most`."""
-        mean = self.mean(plan)
-        if mean is None:
-            mean = UNKNOWN_OUTPUT
-        return min(most, max(1, math.ceil(mean * sequences)))
 
     def learn(self, plan: Plan, tokens: int, sequences: int) -> float:
         """Learn from answers of `tokens` over all `sequences`, each of which counts; return the new mean."""

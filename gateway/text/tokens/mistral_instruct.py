@@ -33,7 +33,7 @@ class MistralInstruct:
     def encode_chat(
         self, tokenizer: PartsEncoder, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
     ) -> Sequence[int]:
-        if not tools and messages[-1]["role"] == "user":
+        if not tools and messages and messages[-1]["role"] == "user":
             # The first turn of a conversation is the most common prompt.
             if len(messages) == 1:
                 return tokenizer.encode_parts(("", "<s>", "", "[INST]", messages[0]["content"], "[/INST]", ""))

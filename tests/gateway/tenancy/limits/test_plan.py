@@ -71,8 +71,8 @@ def test_estimates_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(10):
         expected.learn(plan_of(f"t{number}"), 10, 1)
     assert len(expected._means.items()) == 3
-    assert expected.of(plan_of("t9"), 100, 2) == 20
-    assert expected.of(plan_of("t0"), 1000, 1) == 128
+    assert expected.mean(plan_of("t9")) == 10
+    assert expected.mean(plan_of("t0")) is None
 
 
 async def test_remembered_rates_are_bounded(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
