@@ -1,6 +1,7 @@
 """What the watchdog does once a second: comments on quiet streams."""
 
 import asyncio
+import weakref
 from typing import Any
 
 import pytest
@@ -101,3 +102,12 @@ async def test_the_watchdog_looks_for_quiet_streams(monkeypatch: pytest.MonkeyPa
     watchdog.leave(exchange)
     await exchange.end()
     task.cancel()
+
+
+def test_an_ended_request_is_held_by_nothing() -> None:
+    watchdog, exchange = RequestWatchdog(), Line().exchange()
+    left = weakref.ref(exchange)
+    watchdog.enter(exchange)
+    watchdog.leave(exchange)
+    del exchange
+    assert left() is None
