@@ -9,6 +9,7 @@ from typing import Any
 from protos.types import Finish, Role, Submit
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
+from replicas.replica_server import ReplicaServer
 from routing.contracts.policy import RouteRequest
 from routing.contracts.transport import Event
 from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
@@ -16,10 +17,11 @@ from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.harness import engine_of, serving
+from tests.loops import until
 from tests.routing.fleets import fleet_at
 
-#: How a replica dies: its process is gone, its engine is lost, or an operator drains it.
-LOST, FAILED, DRAINED = "lost", "failed", "drained"
+#: How a replica dies: its process is gone, its engine is lost or says nothing more, or an operator drains it.
+LOST, FAILED, HUNG, DRAINED = "lost", "failed", "hung", "drained"
 
 
 @dataclass
@@ -81,6 +83,13 @@ class Answer:
     finishes: list[Finish] = field(default_factory=list)
 
 
+def all_received(server: ReplicaServer, fleet: Fleet, replica_id: str) -> bool:
+    """Whether the fleet has read all that the replica's engine emitted; a cut connection loses what it has not."""
+    sessions = fleet._connections[replica_id]._sessions  # type: ignore[attr-defined]
+    seen = max((session._ack for session in sessions), default=0)
+    return all(not session.outbox._tokens and session.sent <= seen for session in server._sessions)
+
+
 @contextlib.asynccontextmanager
 async def mortals(
     *deaths: Death, roles: Iterable[Role] = (), **options: Any
@@ -95,7 +104,9 @@ async def mortals(
         async def take_away(number: int) -> None:
             await engines[number].dead.wait()
             if deaths[number].way == LOST:
-                grpc_server = servers[number][0]._grpc
+                server = servers[number][0]
+                await until(lambda: all_received(server, fleet, f"p/{number}"))
+                grpc_server = server._grpc
                 assert grpc_server is not None
                 # Cancelled in the middle, it would cancel what the server's own close waits for.
                 await asyncio.shield(grpc_server.stop(None))

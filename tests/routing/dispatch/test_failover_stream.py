@@ -22,7 +22,7 @@ from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_l
 from routing.policies.round_robin import RoundRobin
 from tests.harness import submit_of
 from tests.loops import until
-from tests.routing.mortal import DRAINED, FAILED, LOST, Answer, Death, begin, mortals, read, whole_answer
+from tests.routing.mortal import DRAINED, FAILED, HUNG, LOST, Answer, Death, begin, mortals, read, whole_answer
 
 WAYS = [LOST, FAILED, DRAINED]
 LOST_ERROR = ReplicaUnavailable("lost")
@@ -229,15 +229,14 @@ async def test_whatever_dies_when_the_answer_is_that_of_a_fleet_where_nothing_do
 
 
 async def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:
-    async with mortals(Death(), Death()) as (fleet, engines):
+    async with mortals(Death(2, HUNG), Death()) as (fleet, engines):
         submit = submit_of(5, delta_interval=1)
         dispatched = await begin(fleet, submit)
+        await engines[0].dead.wait()
         stream = dispatched.stream
         assert isinstance(stream, FailoverStream)
         attempt = stream._attempts[0]
-        missing = 5 - len(stream.tokens[0])
-        if missing:
-            stream.put((0, range(missing), None, None))
+        stream.put((0, range(5 - len(stream.tokens[0])), None, None))
         assert attempt.leg is not None
         attempt.leg.fail(LOST_ERROR)
         answer = await read(dispatched)
