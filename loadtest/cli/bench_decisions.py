@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from loadtest.simulation.baselines import POLICIES
+from loadtest.simulation.baselines import UNPACED
 from routing.contracts.policy_settings import PolicySettings
 
 #: Replicas of the measured fleets.
@@ -29,9 +29,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from loadtest.load.decision_cost import decision_cost
     from loadtest.load.index_cost import index_cost
 
-    names = [name for name in POLICIES if name not in _PROFILED]
+    names = [name for name in UNPACED if name not in _PROFILED]
     settings = PolicySettings()
-    costs = [[decision_cost(name, partial(POLICIES[name], settings), count) for count in FLEETS] for name in names]
+    costs = [[decision_cost(name, partial(UNPACED[name], settings), count) for count in FLEETS] for name in names]
     print("CPU us for a decision among " + " and ".join(f"{count} replicas" for count in FLEETS))
     for row in costs:
         print(f"  {row[0].policy:16}" + "".join(f"{cost.us:8.1f}" for cost in row))

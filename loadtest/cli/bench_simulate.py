@@ -30,7 +30,9 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="NAME=N,...",
         help="drawn requests: prompt_tokens, output_tokens, variation, prefixes, prefix_tokens",
     )
-    parser.add_argument("--policies", type=_names, metavar="NAME,...", help="what is compared (default: all)")
+    parser.add_argument(
+        "--policies", type=_names, metavar="NAME,...", help="what is compared (default: all but paced_*)"
+    )
     parser.add_argument(
         "--rates", type=ascending, default=(), metavar="N,...", help="requests/s (default: the trace's own)"
     )
@@ -98,7 +100,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
     """Make the study from the options. Raises ValueError with a line for the user, or OSError."""
     import msgspec
 
-    from loadtest.simulation.baselines import POLICIES
+    from loadtest.simulation.baselines import POLICIES, UNPACED
     from loadtest.simulation.simulated_fleet import read_fleet
     from loadtest.simulation.study import Study
     from loadtest.simulation.synthetic import Synthetic
@@ -106,7 +108,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
     from routing.contracts.heatmap import HeatmapError
     from routing.contracts.policy_settings import PolicySettings
 
-    policies = arguments.policies or tuple(sorted(POLICIES))
+    policies = arguments.policies or tuple(sorted(UNPACED))
     for name in policies:
         if name not in POLICIES:
             raise ValueError(f"--policies: there is no policy {name}; there are {', '.join(sorted(POLICIES))}")

@@ -23,7 +23,11 @@ LEAST_ROOM: Final = 1.25
 REST_PART: Final = 0.85
 #: Share of an answer's expected length over which it may make up for a standstill.
 HORIZON_PART: Final = 0.1
-#: Requests in an engine's own queue from which on its scheduler is stuck for lack of room.
+#: Full steps of prompts up to which a prefill replica takes one more: one is being computed, as its last report shows
+#: it, and the next must be there when that ends.
+PREFILL_STEPS: Final = 2
+#: Requests in an engine's own queue from which on its scheduler is stuck for lack of room, where it does not only
+#: compute prompts: there they are the step to come.
 ENGINE_QUEUE: Final = 4
 
 
@@ -60,7 +64,7 @@ class Pacing:
         if is_silent(view):
             return True  # the engine's step size and step times are unknown
         if view.role is Role.PREFILL:
-            return backlog <= view.max_num_tokens
+            return backlog <= PREFILL_STEPS * view.max_num_tokens
         tpot = max(self._tpot * strain, LEAST_ROOM * replicas.decode(1))
         ahead = (backlog + fresh) * replicas.token_seconds
         if ahead <= STEP_PART * tpot - replicas.context_seconds * load.tokens_in_flight:
@@ -76,7 +80,7 @@ class Pacing:
 def has_room(view: ReplicaView, request: RouteRequest) -> bool:
     """Whether the KV cache has room for what the engine must reserve for the request, or what it will need."""
     load, block = view.load, view.kv_block_tokens
-    if load.waiting > ENGINE_QUEUE:
+    if load.waiting > ENGINE_QUEUE and view.role is not Role.PREFILL:
         return False
     if not block or not load.kv_blocks_total:
         return True

@@ -1,9 +1,13 @@
-"""Baseline policies that imitate other routers; `POLICIES` has them beside the gateway's own."""
+"""Baseline policies that imitate other routers; `POLICIES` has them beside the gateway's own.
+
+Each policy that does not pace prompts by itself is there a second time, behind the pacing of `auto`.
+"""
 
 from collections.abc import Callable
 
 from loadtest.simulation.baselines.dynamo_kv import DynamoKv
 from loadtest.simulation.baselines.llmd import Llmd
+from loadtest.simulation.baselines.paced import Paced
 from loadtest.simulation.baselines.prompt_tree import PromptTree
 from loadtest.simulation.baselines.smg_cache_aware import SmgCacheAware
 from routing import policies
@@ -15,4 +19,13 @@ BASELINES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = {
     "llmd": lambda _: Llmd(),
     "smg_cache_aware": lambda _: SmgCacheAware(PromptTree()),
 }
-POLICIES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = policies.POLICIES | BASELINES
+UNPACED = policies.POLICIES | BASELINES
+
+
+def _paced(make: Callable[[PolicySettings], RoutingPolicy]) -> Callable[[PolicySettings], RoutingPolicy]:
+    return lambda settings: Paced(make(settings), settings.targets)
+
+
+POLICIES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = UNPACED | {
+    f"paced_{name}": _paced(make) for name, make in UNPACED.items() if name != "auto"
+}

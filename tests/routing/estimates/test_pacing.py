@@ -72,7 +72,9 @@ def test_long_answers_make_good_what_short_ones_cannot(replicas: ReplicaClass) -
 def test_a_prefill_replica_has_no_answers_to_keep_up(replicas: ReplicaClass) -> None:
     pacing = at(0.2)
     assert pacing.ready(view(prefill=8000, role=Role.PREFILL), replicas, ask(8000))
-    assert not pacing.ready(view(prefill=9000, role=Role.PREFILL), replicas, ask(8000))
+    # While a step is computed the next one is put together: else the engine would stand still in between.
+    assert pacing.ready(view(prefill=16_000, waiting=20, role=Role.PREFILL), replicas, ask(8000))
+    assert not pacing.ready(view(prefill=17_000, role=Role.PREFILL), replicas, ask(8000))
 
 
 def test_an_engine_that_is_slower_than_the_target_still_gets_work() -> None:

@@ -6,10 +6,13 @@ from hypothesis import strategies as st
 
 from loadtest.simulation.baselines.dynamo_kv import DynamoKv
 from loadtest.simulation.baselines.llmd import Llmd
+from loadtest.simulation.baselines.paced import Paced
 from loadtest.simulation.baselines.prompt_tree import PromptTree
 from loadtest.simulation.baselines.smg_cache_aware import SmgCacheAware
 from protos.types import Role, Work
-from routing.contracts.policy import Routed, RouteRequest, RoutingPolicy, Stepped
+from routing.contracts.policy import BetterWait, Routed, RouteRequest, RoutingPolicy, Stepped
+from routing.contracts.policy_settings import Targets
+from routing.policies.least_load import LeastLoad
 from tests.views import ask, view
 
 CHAINS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
@@ -145,3 +148,22 @@ def test_a_pair_is_scored_like_one_replica_of_its_size() -> None:
     for policy in (Llmd(), DynamoKv(), SmgCacheAware(PromptTree())):
         (score,) = policy.explain(ask(), pair)
         assert (score.replica, score.prefill) == ("d", "p")
+
+
+def test_a_paced_policy_chooses_among_those_that_keep_the_pace() -> None:
+    policy = Paced(LeastLoad(), Targets())
+    full, ready = view("full", running=1, used=1000), view("ready", running=9)
+    assert LeastLoad().pick(ask(), [ready, view("full", running=1)]).replica.id == "full"
+    assert policy.pick(ask(), [full, ready]).replica.id == "ready"
+    with pytest.raises(BetterWait):
+        policy.pick(ask(may_wait=True), [full])
+    assert policy.pick(ask(), [full]).replica.id == "full"
+
+
+def test_a_paced_policy_waits_for_both_sides_of_a_pair() -> None:
+    policy = Paced(LeastLoad(), Targets())
+    prefill, decode = view("p", role=Role.PREFILL), view("d", role=Role.DECODE)
+    decision = policy.pick(ask(may_wait=True), [prefill, decode])
+    assert (decision.entry.id, decision.replica.id) == ("p", "d")
+    with pytest.raises(BetterWait):
+        policy.pick(ask(may_wait=True), [prefill, view("d", role=Role.DECODE, running=1, used=1000)])
