@@ -16,26 +16,24 @@ class StreamPace:
         self._moments = [monotonic()]
         self._held = 0.0
 
-    def event_received(self) -> None:
-        """Count an event."""
+    def event_received(self, *, shown: bool = True) -> None:
+        """Count an event; `shown`: of the one before it something was shown."""
         moments = self._moments
+        if not shown:
+            self._held = self._held or moments[-1]
+        elif self._held:
+            self._note_held()
         moments.append(monotonic())
         if len(moments) > MOMENTS:
             count_gaps(self._record, moments)
 
-    def event_held(self) -> None:
-        """Note that nothing of the last event may be shown yet."""
-        if not self._held:
-            self._held = self._moments[-1]
-
-    def event_shown(self) -> None:
-        """Note that something is shown."""
-        if self._held:
-            record = self._record
-            record.held_seconds = max(record.held_seconds, self._moments[-1] - self._held)
-            self._held = 0.0
+    def _note_held(self) -> None:
+        record = self._record
+        record.held_seconds = max(record.held_seconds, self._moments[-1] - self._held)
+        self._held = 0.0
 
     def end(self) -> None:
         """Note the end of the stream."""
-        self.event_shown()
+        if self._held:
+            self._note_held()
         count_gaps(self._record, self._moments)

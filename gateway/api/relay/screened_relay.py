@@ -83,15 +83,12 @@ async def _stream(
     try:
         while part and not events.cut:
             if body:
-                pace.event_shown()
                 if digest is not None:
                     digest.update_bytes(body)
                 await exchange.write(body)
-            else:
-                pace.event_held()
             part = await relay.read()
             if part:
-                pace.event_received()
+                pace.event_received(shown=body != b"")
             body = await events.feed(part) if part else b""
         if events.cut:
             body += events.closing(usage_fields(generation.usage))

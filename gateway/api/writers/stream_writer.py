@@ -30,14 +30,10 @@ async def stream_answer(
     try:
         while generation.open_sequences:
             if body:
-                if pace is not None:
-                    pace.event_shown()
                 await exchange.write(body)
-            elif pace is not None:
-                pace.event_held()
             events = await generation.stream.receive()
             if pace is not None:
-                pace.event_received()
+                pace.event_received(shown=body != b"")
             body = encoder.encode(events) if guarded is None else await guarded.take(events)
         body += encoder.closing()
         generation.close()
