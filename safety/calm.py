@@ -5,9 +5,9 @@ to what came before it in a calm text, how the text ends after it; the screen as
 piece comes that is not calm, and then tells them what has passed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from safety.filter import Stream, StreamFilter
 
@@ -78,8 +78,3 @@ def calm_ends(filters: Iterable[StreamFilter]) -> frozenset[CalmEnd] | None:
 def calm_pieces(ends: frozenset[CalmEnd], longest_word: int) -> CalmPieces:
     """Return the table of these filters, which all texts share."""
     return CalmPieces(ends, longest_word)
-
-
-def calm_streams(streams: Sequence[tuple[int, Stream]] | None) -> Iterator[CalmStream]:
-    """Return the streams of filters that all tell what is calm."""
-    return (cast("CalmStream", stream) for _, stream in streams or ())

@@ -1,6 +1,7 @@
 """What stands in place of a redacted match."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 #: The text before an unquoted JSON value, such as a number: a key, and the earlier items of a list. The JSON may itself
@@ -18,3 +19,13 @@ def replacement(left: str, label: str) -> str:
     bare = _BARE_VALUE.search(left)
     quote = bare[1] if bare is not None else ""
     return f"{quote}[{label.upper()}]{quote}"
+
+
+def replaced(text: str, spans: Iterable[tuple[int, int]], by: Iterable[str]) -> str:
+    """Return a text with its spans (start, end), in order, replaced."""
+    parts: list[str] = []
+    at = 0
+    for (start, end), written in zip(spans, by, strict=True):
+        parts += text[at:start], written
+        at = end
+    return "".join([*parts, text[at:]])

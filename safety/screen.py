@@ -1,24 +1,26 @@
 """Screen a text with rules: block it, redact spans or record findings."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from protos.errors import FilterFailed
 from safety.action import Action
-from safety.calm import NO_PIECES, NOT_CALM, CalmEnd, calm_ends, calm_pieces, calm_streams
+from safety.calm import NO_PIECES, NOT_CALM, CalmEnd, CalmStream, calm_ends, calm_pieces
 from safety.calm_run import CalmRun
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.plain_text import plain_bytes
 from safety.prefilter import PrefilterPass
-from safety.replacement import LEFT, replacement
+from safety.replacement import LEFT, replaced, replacement
 
 #: The most findings that are recorded for one text; the others still take effect.
 MOST_FINDINGS: Final = 256
 #: The most characters that wait for the next piece although the filters have decided them, with those undecided.
 _MOST_HELD: Final = 64
+#: Streams of filters that tell what is calm.
+_CalmStreams = list[tuple[int, CalmStream]]
 
 
 class Rule(NamedTuple):
@@ -150,12 +152,7 @@ class Screen(msgspec.Struct, eq=False):
 
     def shown_of(self, text: str) -> str:
         """Return what was shown of the text that was fed."""
-        parts: list[str] = []
-        at = 0
-        for (start, end), written in zip(self.replaced, self.written, strict=True):
-            parts += text[at:start], written
-            at = end
-        return "".join([*parts, text[at : self.decided]])
+        return replaced(text[: self.decided], self.replaced, self.written)
 
     def wait_for(self, characters: int) -> None:
         """Gather this many characters per scan, for a text that no client waits for."""
@@ -185,7 +182,7 @@ class Screen(msgspec.Struct, eq=False):
     def _begin_run(self, ends: frozenset[CalmEnd], last: str) -> None:
         """Ask the streams no more while the text is calm, if it is, as also its `last` piece was."""
         word, longest = self._received - self._reached, _MOST_HELD
-        for stream in calm_streams(self._streams):
+        for _, stream in cast(_CalmStreams, self._streams):
             longest = min(longest, stream.calm_word)
         if word > longest or (pieces := calm_pieces(ends, longest))[last] == NOT_CALM:
             return
@@ -201,7 +198,7 @@ class Screen(msgspec.Struct, eq=False):
         text, place, word = run.text, run.place, len(run.text) - run.first_open
         passed = text[run.begin :]
         if passed:
-            for stream in calm_streams(self._streams):
+            for _, stream in cast(_CalmStreams, self._streams):
                 stream.pass_by(passed, word)
         self._received += len(passed)
         self._held = text[place:]
@@ -401,7 +398,6 @@ class Screen(msgspec.Struct, eq=False):
         return "".join(parts)
 
     def _begin(self) -> list[tuple[int, Stream]]:
-        self._ends = calm_ends([rule.filter for rule in self.rules])
         self._streams = streams = []
         for index, rule in enumerate(self.rules):
             if rule.action is Action.REDACT:
@@ -410,10 +406,12 @@ class Screen(msgspec.Struct, eq=False):
                 streams.append((index, rule.filter.stream()))
             except Exception as error:
                 self._failed(index, error)
+        self._ends = calm_ends([self.rules[index].filter for index, _ in streams])
         return streams
 
     def _drop(self, index: int, error: Exception) -> None:
         self._streams = [entry for entry in self._streams or () if entry[0] != index]
+        self._ends = None
         self._failed(index, error)
 
     def _failed(self, index: int, error: Exception) -> None:

@@ -34,7 +34,7 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
                 each.shown = digest
         return
     for sequence in generation.sequences:
-        if not (sequence.streams and generation.request.stream):
+        if not (generation.request.stream and sequence.streams):
             sequence.shown = digests.begin()
 
 

@@ -117,7 +117,7 @@ class SequenceText:
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return text if self.shown is None else self._record(text)
+        return self._record(text)
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
         """End the sequence; returns what was still held back."""

@@ -86,9 +86,11 @@ async def _stream(
                 if digest is not None:
                     digest.update_bytes(body)
                 await exchange.write(body)
+            else:
+                pace.event_held()
             part = await relay.read()
             if part:
-                pace.event_received(shown=body != b"")
+                pace.event_received()
             body = await events.feed(part) if part else b""
         if events.cut:
             body += events.closing(usage_fields(generation.usage))

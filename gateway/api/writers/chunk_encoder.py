@@ -53,6 +53,9 @@ class ChunkEncoder:
         indices = range(len(generation.sequences))
         self._text_heads = [self._choice_head + b'{"index":%d,' % i + api.text_head for i in indices]
         self._text_tail = api.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
+        #: The same around a JSON string with its quotes.
+        self._json_heads = [head[:-1] for head in self._text_heads]
+        self._json_tail = self._text_tail[1:]
 
     def opening(self) -> bytes:
         """Encode the first chunk of every choice: the role, or the prompt where it is echoed."""
@@ -73,21 +76,27 @@ class ChunkEncoder:
         # The common event is one token of whole characters: its text is in the table, escaped, too.
         if len(token_ids) == 1 and logprobs is None:
             sequence = self._sequences[index]
-            if sequence.plain and not sequence.detokenizer.pending:
-                escaped = self._escaped[token_ids[0]]
-                if escaped is not None:
-                    sequence.completion_tokens += 1
-                    return self._text_heads[index] + escaped + self._text_tail if escaped else b""
-            elif sequence.streams and sequence.finish_reason is None and not sequence.detokenizer.pending:
-                text = self._texts[token_ids[0]]
-                if text is not None:
-                    sequence.completion_tokens += 1
-                    text = sequence.show(text)
-                    if sequence.finish_reason is None:
-                        return self._text_heads[index] + dumps(text)[1:-1] + self._text_tail if text else b""
-                    self._generation.cut_off(index)
-                    return (self.text(index, text) if text else b"") + self.finish(index, sequence.finish_reason)
+            if not sequence.detokenizer.pending:
+                if sequence.plain:
+                    escaped = self._escaped[token_ids[0]]
+                    if escaped is not None:
+                        sequence.completion_tokens += 1
+                        return self._text_heads[index] + escaped + self._text_tail if escaped else b""
+                elif sequence.streams and sequence.finish_reason is None:
+                    screen, text = sequence.screen, self._texts[token_ids[0]]
+                    if screen is not None and text is not None:
+                        sequence.completion_tokens += 1
+                        text = screen.feed(text)
+                        if screen.blocked is not None:
+                            return self._cut_off(index, text)
+                        return self._json_heads[index] + dumps(text) + self._json_tail if text else b""
         return self._encode_event(event)
+
+    def _cut_off(self, index: int, text: str) -> bytes:
+        """Encode the end of a sequence that a filter has cut off after this text."""
+        self._sequences[index].finish_reason = FinishReason.CONTENT_FILTER
+        self._generation.cut_off(index)
+        return (self.text(index, text) if text else b"") + self.finish(index, FinishReason.CONTENT_FILTER)
 
     def _encode_event(self, event: Event) -> bytes:
         index, sequence = event[0], self._sequences[event[0]]
@@ -129,7 +138,7 @@ class ChunkEncoder:
 
     def text(self, index: int, text: str) -> bytes:
         """Encode a chunk of text."""
-        return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
+        return self._json_heads[index] + dumps(text) + self._json_tail
 
     def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
         """Encode a chunk of the deltas' text; unparsed answers have no other deltas."""

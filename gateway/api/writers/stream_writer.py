@@ -31,9 +31,11 @@ async def stream_answer(
         while generation.open_sequences:
             if body:
                 await exchange.write(body)
+            elif pace is not None:
+                pace.event_held()
             events = await generation.stream.receive()
             if pace is not None:
-                pace.event_received(shown=body != b"")
+                pace.event_received()
             body = encoder.encode(events) if guarded is None else await guarded.take(events)
         body += encoder.closing()
         generation.close()
