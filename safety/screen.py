@@ -1,30 +1,26 @@
 """Screen a text with rules: block it, redact spans or record findings."""
 
-import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from protos.errors import FilterFailed
 from safety.action import Action
+from safety.calm import NO_PIECES, NOT_CALM, CalmEnd, CalmStream, calm_ends, calm_pieces
+from safety.calm_run import CalmRun
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.plain_text import plain_bytes
 from safety.prefilter import PrefilterPass
+from safety.replacement import LEFT, replaced, replacement
 
 #: The most findings that are recorded for one text; the others still take effect.
 MOST_FINDINGS: Final = 256
 #: The most characters that wait for the next piece although the filters have decided them, with those undecided.
 _MOST_HELD: Final = 64
-#: The text before an unquoted JSON value, such as a number: a key, and the earlier items of a list. The JSON may itself
-#: be a string in other JSON.
-_BARE_VALUE: Final = re.compile(
-    r"(?:[{,]|\\n)\s*(\\*\")[^\"\\\n]{1,64}\1[ \t]{0,4}:\s*"
-    r"(?:\[(?:\"[^\"]*\"|[^\"\[\]{}])*(?<=[\[,\s]))?$"
-)
-#: The number of characters to the left that `_BARE_VALUE` searches.
-_LEFT: Final = 160
+#: Streams of filters that tell what is calm.
+_CalmStreams = list[tuple[int, CalmStream]]
 
 
 class Rule(NamedTuple):
@@ -95,15 +91,18 @@ class Screen(msgspec.Struct, eq=False):
     fail_open: bool = False
     #: The finding that ended the text; no text is released after it.
     blocked: Finding | None = None
-    #: The number of characters received, ...
-    received: int = 0
-    #: ... and how many of them are released, redacted or cut off.
-    decided: int = 0
     #: The redacted spans, as (start, end), in order.
     replaced: list[tuple[int, int]] = []
-    #: The length of each span's replacement.
-    written: list[int] = []
+    #: Each span's replacement.
+    written: list[str] = []
     failures: list[str] = []
+    #: What the filters say of calm pieces, if all do, and the run of such pieces that is under way.
+    _ends: frozenset[CalmEnd] | None = None
+    _run: CalmRun | None = None
+    #: The number of characters received, ...
+    _received: int = 0
+    #: ... and how many of them are released, redacted or cut off; both up to where the streams were fed.
+    _decided: int = 0
     _streams: list[tuple[int, Stream]] | None = None
     _gather: int = 1
     _gathered: list[str] = []
@@ -118,6 +117,17 @@ class Screen(msgspec.Struct, eq=False):
     _spans: list[_Span] = []
     _findings: list[Finding] = []
     _block: Finding | None = None
+
+    @property
+    def received(self) -> int:
+        """The number of characters received."""
+        return self._received + (0 if self._run is None else self._run.received)
+
+    @property
+    def decided(self) -> int:
+        """How many of them are released, redacted or cut off."""
+        run = self._run
+        return self._decided if run is None else self.received - len(run.text) + run.place
 
     @property
     def noted(self) -> bool:
@@ -140,15 +150,25 @@ class Screen(msgspec.Struct, eq=False):
         end = self.replaced[-1][1]
         return end if end == self.decided else None
 
+    def shown_of(self, text: str) -> str:
+        """Return what was shown of the text that was fed."""
+        return replaced(text[: self.decided], self.replaced, self.written)
+
     def wait_for(self, characters: int) -> None:
         """Gather this many characters per scan, for a text that no client waits for."""
         self._gather = self._due = characters
 
     def feed(self, text: str) -> str:
         """Screen the next piece; return the text that may be shown now. Raises FilterFailed."""
-        if self.blocked is not None:
+        run = self._run
+        if run is not None:
+            shown = run.feed(text)
+            if shown is not None:
+                return shown
+            self._end_run(run)
+        elif self.blocked is not None:
             return ""
-        self.received = received = self.received + len(text)
+        self._received = received = self._received + len(text)
         if self._gather == 1:
             return self._scan(text)
         self._gathered.append(text)
@@ -156,8 +176,36 @@ class Screen(msgspec.Struct, eq=False):
             return ""
         text = self._scan(self._take_gathered())
         # Gathered and held-back characters together are no more than these.
-        self._due = self.decided + self._gather
+        self._due = self._decided + self._gather
         return text
+
+    def _begin_run(self, ends: frozenset[CalmEnd], last: str) -> None:
+        """Ask the streams no more while the text is calm, if it is, as also its `last` piece was."""
+        word, longest = self._received - self._reached, _MOST_HELD
+        for _, stream in cast(_CalmStreams, self._streams):
+            longest = min(longest, stream.calm_word)
+        if word > longest or (pieces := calm_pieces(ends, longest))[last] == NOT_CALM:
+            return
+        left = self._left or ""
+        text = left + self._held
+        lags = self._decided < self._reached
+        simple = NO_PIECES if self._paused else pieces
+        self._run = CalmRun(pieces, simple, text, len(text), len(left), len(text) - word, lags, self._paused)
+
+    def _end_run(self, run: CalmRun) -> None:
+        """Tell the streams what they were not fed."""
+        self._run = None
+        text, place, word = run.text, run.place, len(run.text) - run.first_open
+        passed = text[run.begin :]
+        if passed:
+            for _, stream in cast(_CalmStreams, self._streams):
+                stream.pass_by(passed, word)
+        self._received += len(passed)
+        self._held = text[place:]
+        self._decided = self._received - len(self._held)
+        self._reached, self._paused = self._received - word, run.halts
+        if self._left is not None:
+            self._left = text[max(0, place - LEFT) : place]
 
     def _take_gathered(self) -> str:
         text = "".join(self._gathered)
@@ -165,7 +213,7 @@ class Screen(msgspec.Struct, eq=False):
         return text
 
     def _scan(self, text: str) -> str:
-        received = decided = self.received
+        received = decided = self._received
         before = received - len(text)
         streams = self._streams
         if streams is None:
@@ -181,6 +229,7 @@ class Screen(msgspec.Struct, eq=False):
         except Exception as error:
             self._drop(index, error)
             return self._resume(text, index)
+        piece = text
         if self._held:
             text = self._held + text
         if self._spans or self._block is not None:
@@ -192,13 +241,13 @@ class Screen(msgspec.Struct, eq=False):
             reached, self._reached = self._reached, decided
             paused, self._paused = self._paused, decided == reached and received > before
             even = decided
-            if decided == reached or self.decided < reached:
+            if decided == reached or self._decided < reached:
                 even = reached
             elif paused:
                 even -= (decided - reached) // 2
             if received - even <= _MOST_HELD:
                 decided = even
-        self.decided = decided
+        self._decided = decided
         if decided == received:
             self._held = ""
         else:
@@ -206,13 +255,17 @@ class Screen(msgspec.Struct, eq=False):
             self._held = text[keep:]
             text = text[:keep]
         if self._left is not None:
-            self._left = (self._left + text)[-_LEFT:]
+            self._left = (self._left + text)[-LEFT:]
+        if self._ends is not None and self._gather == 1:
+            self._begin_run(self._ends, piece)
         return text
 
     def finish(self) -> str:
         """End the text; return the rest of it that may be shown. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
+        if self._run is not None:
+            self._end_run(self._run)
         shown = self._scan(self._take_gathered()) if self._gathered else ""
         for index, stream in list(self._streams or ()):
             try:
@@ -221,7 +274,7 @@ class Screen(msgspec.Struct, eq=False):
                 self._drop(index, error)
         # An answer may have thousands of texts, and streams are not small.
         self._streams = []
-        return shown + self._release(self._held, self.received)
+        return shown + self._release(self._held, self._received)
 
     def last(self, text: str) -> str:
         """Screen the last or only piece: `feed` and `finish` in one call, faster for an only piece."""
@@ -232,7 +285,7 @@ class Screen(msgspec.Struct, eq=False):
         first = first_to_find(text, self.rules, self.prefilter_pass)
         if first is not None:
             return self.whole(text, first).text
-        self.received = self.decided = len(text)
+        self._received = self._decided = len(text)
         return text
 
     def whole(self, text: str, first: First | None = None) -> Screened:
@@ -241,7 +294,7 @@ class Screen(msgspec.Struct, eq=False):
         `first` is the result of `first_to_find`, if the caller has it.
         """
         first = first or first_to_find(text, self.rules, self.prefilter_pass) or First(len(self.rules), ())
-        self.received = len(text)
+        self._received = len(text)
         begin, matches = first
         for index, rule in enumerate(self.rules[begin:], begin):
             try:
@@ -254,12 +307,12 @@ class Screen(msgspec.Struct, eq=False):
         if self._spans or self._block is not None:
             text = self._release(text, len(text))
         else:
-            self.decided = len(text)
+            self._decided = len(text)
         return Screened(text, self.blocked, self.findings, self.failures)
 
     def _resume(self, text: str, failed: int) -> str:
         """Continue a piece after a filter was dropped, with the filters that come after it."""
-        decided = self.received
+        decided = self._received
         for index, stream in list(self._streams or ()):
             try:
                 if index > failed:
@@ -272,7 +325,7 @@ class Screen(msgspec.Struct, eq=False):
     def apply(self, text: str, findings: Sequence[Finding], left: str = "") -> Screened:
         """Apply findings made elsewhere to a whole text that follows `left`; in place of `whole`."""
         self._left = left
-        self.received = len(text)
+        self._received = len(text)
         for index, finding in enumerate(findings):
             self._add(index, finding)
         return Screened(self._release(text, len(text)), self.blocked, self.findings)
@@ -281,8 +334,8 @@ class Screen(msgspec.Struct, eq=False):
         rule = self.rules[index]
         for match in matches:
             start, end, label, score = match
-            if not self.decided <= start < end <= self.received:
-                raise ValueError(f"a match from {start} to {end} in characters {self.decided} to {self.received}")
+            if not self._decided <= start < end <= self._received:
+                raise ValueError(f"a match from {start} to {end} in characters {self._decided} to {self._received}")
             self._add(index, Finding(rule.name, rule.action, label, start, end, score))
 
     def _add(self, index: int, finding: Finding) -> None:
@@ -307,7 +360,7 @@ class Screen(msgspec.Struct, eq=False):
 
     def _release(self, text: str, decided: int) -> str:
         """Release the held `text` up to `decided`, with spans redacted and cut off at a block."""
-        block, base = self._block, self.decided
+        block, base = self._block, self._decided
         ends = block is not None and block.start <= decided
         limit = block.start if ends and block is not None else decided
         at = base
@@ -329,19 +382,19 @@ class Screen(msgspec.Struct, eq=False):
             if touches:
                 self.replaced[-1] = (self.replaced[-1][0], end)
             else:
-                parts.append(_in_place((left + text[: start - base])[-_LEFT:], span.label))
-                self.written.append(len(parts[-1]))
+                parts.append(replacement((left + text[: start - base])[-LEFT:], span.label))
+                self.written.append(parts[-1])
                 self.replaced.append((start, end))
             at = end
         parts.append(text[at - base : limit - base])
         self._spans = later
-        self.decided = limit
+        self._decided = limit
         if ends:
             self.blocked = block
             self._held, self._spans, self._streams = "", [], []
         else:
             self._held = text[limit - base :]
-            self._left = (left + text[: limit - base])[-_LEFT:]
+            self._left = (left + text[: limit - base])[-LEFT:]
         return "".join(parts)
 
     def _begin(self) -> list[tuple[int, Stream]]:
@@ -353,10 +406,12 @@ class Screen(msgspec.Struct, eq=False):
                 streams.append((index, rule.filter.stream()))
             except Exception as error:
                 self._failed(index, error)
+        self._ends = calm_ends([self.rules[index].filter for index, _ in streams])
         return streams
 
     def _drop(self, index: int, error: Exception) -> None:
         self._streams = [entry for entry in self._streams or () if entry[0] != index]
+        self._ends = None
         self._failed(index, error)
 
     def _failed(self, index: int, error: Exception) -> None:
@@ -364,18 +419,6 @@ class Screen(msgspec.Struct, eq=False):
         if not self.fail_open:
             raise FilterFailed.of(name, error) from error
         self.failures.append(name)
-
-
-class Screening(msgspec.Struct, frozen=True):
-    """A factory of screens: the rules, the prefilter pass for whole texts, and whether failures are skipped."""
-
-    rules: Sequence[Rule]
-    prefilter_pass: PrefilterPass | None = None
-    fail_open: bool = False
-
-    def __call__(self) -> Screen:
-        """Return a screen for one text."""
-        return Screen(self.rules, self.prefilter_pass, self.fail_open)
 
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
@@ -403,10 +446,3 @@ def first_to_find(text: str, rules: Sequence[Rule], prefilter_pass: PrefilterPas
 def applied(text: str, findings: Sequence[Finding], left: str = "") -> Screened:
     """Redact or cut off a whole text, which follows `left`, by findings made elsewhere."""
     return Screen(()).apply(text, findings, left)
-
-
-def _in_place(left: str, label: str) -> str:
-    """The replacement of a match, quoted where the JSON around it would otherwise be invalid."""
-    bare = _BARE_VALUE.search(left)
-    quote = bare[1] if bare is not None else ""
-    return f"{quote}[{label.upper()}]{quote}"

@@ -19,9 +19,9 @@ _BLOCK: Final = Action.BLOCK.name.lower()
 
 
 def digest_shown(generation: Generation, digests: Digests | None) -> None:
-    """Have what is shown hashed as it goes out, except for streams of just the tokens' text.
+    """Have what is shown hashed as it goes out, except for streams of the tokens' text.
 
-    Those are written token by token and hashed at their end. Called before the first event.
+    Those are hashed at their end: their screens, if any, can tell what was shown. Called before the first event.
     """
     if digests is None:
         return
@@ -34,7 +34,7 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
                 each.shown = digest
         return
     for sequence in generation.sequences:
-        if not (sequence.plain and generation.request.stream):
+        if not (generation.request.stream and sequence.streams):
             sequence.shown = digests.begin()
 
 
@@ -100,6 +100,8 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
             # Tokens that came but were not read have not been shown.
             tokens = generation.stream.tokens[index][: sequence.completion_tokens]
             text = written_text(generation.table, tokens)
+            if sequence.screen is not None:
+                text = sequence.screen.shown_of(text)
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

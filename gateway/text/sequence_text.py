@@ -7,7 +7,8 @@ from gateway.text.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.text.tokens.stop_strings import StopMatcher
 from observability.digests import TextDigest
 from protos.types import Finish, FinishReason, TokenLogprobs
-from safety.screen import Screen, Screening, first_to_find
+from safety.screen import Screen, first_to_find
+from safety.screening import Screening
 
 #: Characters of an unstreamed answer that are screened at once, and characters generated in vain at most after a match
 #: that blocks the answer.
@@ -222,7 +223,7 @@ class SequenceText:
         replaced, written = self.screen.replaced, self.screen.written
         while self._passed < len(replaced) and replaced[self._passed][1] <= start:
             from_, to = replaced[self._passed]
-            self._shift += written[self._passed] - (to - from_)
+            self._shift += len(written[self._passed]) - (to - from_)
             self._passed += 1
         if self._passed < len(replaced) and replaced[self._passed][0] < end:
             return None

@@ -168,7 +168,7 @@ class Unlearning:
 
 def learns(policy: RoutingPolicy) -> bool:
     """Whether a policy does anything with reports."""
-    return getattr(type(policy), "observe", None) is not Unlearning.observe
+    return getattr(policy.observe, "__func__", None) is not Unlearning.observe
 
 
 def learns_from_ends(policy: RoutingPolicy) -> bool:
@@ -176,7 +176,7 @@ def learns_from_ends(policy: RoutingPolicy) -> bool:
 
     It does unless it says by `steps_suffice` that it does not.
     """
-    return not getattr(type(policy), "steps_suffice", False)
+    return not getattr(policy, "steps_suffice", False)
 
 
 class BetterWait(Exception):

@@ -70,7 +70,10 @@ class StepModel:
             return
         low, part = _place(tokens)
         prior = self._prior(tokens)
-        expected = self.seconds(tokens, work.context, work.prefill_pairs)
+        factors = self._factors
+        # As `seconds`, whose parts are needed here, too.
+        factor = factors[low] + part * (factors[low + 1] - factors[low])
+        expected = factor * prior + self.context_seconds * work.context + self.pair_seconds * work.prefill_pairs
         error = min(max(actual, expected / OUTLIER), expected * OUTLIER) - expected
         below, above = prior * (1.0 - part), prior * part
         context = work.context * CONTEXT_SECONDS / self._gpus
@@ -78,7 +81,6 @@ class StepModel:
         seen = self._seen
         rate = FIRST_RATE if min(seen[low], seen[low + 1]) < SETTLED else LAST_RATE
         gain = rate * error / (below * below + above * above + context * context + pairs * pairs)
-        factors = self._factors
         factors[low] = _bounded(factors[low] + gain * below)
         factors[low + 1] = _bounded(factors[low + 1] + gain * above)
         self._context = _bounded(self._context + gain * context)

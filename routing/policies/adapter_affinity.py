@@ -15,7 +15,14 @@ from math import inf
 import msgspec
 
 from protos.types import ReplicaInfo, Role
-from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
+from routing.contracts.policy import (
+    Decision,
+    ReplicaView,
+    RouteRequest,
+    RoutingPolicy,
+    Score,
+    learns_from_ends,
+)
 
 #: A replica is much busier than another at this multiple of its load per GPU plus this many sequences.
 SPILL_FACTOR, SPILL_SEQUENCES = 2.0, 8.0
@@ -115,17 +122,21 @@ class AdapterAffinity:
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self._policy = policy
+        # The policy's own method, by which it is known whether it learns.
+        self.observe = policy.observe
 
     @property
     def uses_prefixes(self) -> bool:
         return self._policy.uses_prefixes
 
+    @property
+    def steps_suffice(self) -> bool:
+        """Whether the policy does nothing with the ends of requests to replicas whose engines report their steps."""
+        return not learns_from_ends(self._policy)
+
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
         """Pick among the preferred replicas. Raises NoCandidate and BetterWait."""
         return self._policy.pick(request, preferred(candidates, request.adapter) if request.adapter else candidates)
-
-    def observe(self, report: Report) -> None:
-        self._policy.observe(report)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
         """Return the policy's scores, then the replicas that are not passed to it."""

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from typing import Final
 
+from safety.calm import CalmEnd
 from safety.match import Match, merged
 from safety.pii.beginnings import prepare_beginnings
 from safety.pii.columns import KINDS_OF_CELLS, header_signs
 from safety.pii.kinds import ALL, KINDS
-from safety.pii.pii_stream import PiiStream
+from safety.pii.pii_stream import PiiStream, calm_end
 from safety.pii.places import prepare_places, table
 from safety.pii.text_window import WINDOW
 from safety.prefilter import Signs
@@ -17,6 +18,7 @@ class PiiFilter:
     """A `StreamFilter` for some kinds; the labels of its matches are the kinds' names."""
 
     window: Final = WINDOW
+    calm_end: Final[CalmEnd] = staticmethod(calm_end)
 
     def __init__(self, kinds: Collection[str] = ALL) -> None:
         """Raises ValueError for an unknown kind."""

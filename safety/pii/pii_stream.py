@@ -69,6 +69,14 @@ def _read_piece(text: str) -> _Piece:
     return piece
 
 
+def calm_end(text: str) -> int | None:
+    """Say how a calm text ends after a piece (`safety.calm`)."""
+    size, ends_word, _, ends_spaced = _PIECES.get(text) or _read_piece(text)
+    if size > _LONGEST_WORD or ends_spaced:
+        return None
+    return size if ends_word else -size
+
+
 class PiiStream:
     """The `Stream` of a PiiFilter. Text before `_place` is decided; the buffer keeps LEFT characters before it."""
 
@@ -131,6 +139,17 @@ class PiiStream:
         if place > _KEPT:
             self._cut(place - LEFT)
         return ()
+
+    @property
+    def calm_word(self) -> int:
+        return -1 if self._spaced else self._longest_word
+
+    def pass_by(self, text: str, word: int) -> None:
+        self._text += text
+        self._word, self._place = word, len(self._text) - word
+        self.open = self._offset + self._place
+        if self._place > _KEPT:
+            self._cut(self._place - LEFT)
 
     def _advance(self, text: str) -> Sequence[Match]:
         """Decide on the text after a new piece up to where a match may begin."""

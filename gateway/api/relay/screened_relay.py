@@ -83,7 +83,6 @@ async def _stream(
     try:
         while part and not events.cut:
             if body:
-                pace.event_shown()
                 if digest is not None:
                     digest.update_bytes(body)
                 await exchange.write(body)

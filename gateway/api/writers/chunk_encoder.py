@@ -10,7 +10,7 @@ from gateway.api.writers.api_adapter import Counts
 from gateway.inference.generation import Generation
 from gateway.tenancy.limits.limiter import Usage
 from gateway.text.parsing.delta import Delta, Text
-from gateway.text.sequence_text import SequenceText, TokenEntry
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from routing.contracts.transport import Event
@@ -53,6 +53,9 @@ class ChunkEncoder:
         indices = range(len(generation.sequences))
         self._text_heads = [self._choice_head + b'{"index":%d,' % i + api.text_head for i in indices]
         self._text_tail = api.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
+        #: The same around a JSON string with its quotes.
+        self._json_heads = [head[:-1] for head in self._text_heads]
+        self._json_tail = self._text_tail[1:]
 
     def opening(self) -> bytes:
         """Encode the first chunk of every choice: the role, or the prompt where it is echoed."""
@@ -70,38 +73,37 @@ class ChunkEncoder:
             return b"".join([self.encode([event]) for event in events])
         event = events[0]
         index, token_ids, logprobs, _ = event
-        # The common event is one token of whole characters: its escaped text is in the table.
+        # The common event is one token of whole characters: its text is in the table, escaped, too.
         if len(token_ids) == 1 and logprobs is None:
             sequence = self._sequences[index]
-            if sequence.plain and not sequence.detokenizer.pending:
-                escaped = self._escaped[token_ids[0]]
-                if escaped is not None:
-                    sequence.completion_tokens += 1
-                    return self._text_heads[index] + escaped + self._text_tail if escaped else b""
+            if not sequence.detokenizer.pending:
+                if sequence.plain:
+                    escaped = self._escaped[token_ids[0]]
+                    if escaped is not None:
+                        sequence.completion_tokens += 1
+                        return self._text_heads[index] + escaped + self._text_tail if escaped else b""
+                elif sequence.streams and sequence.finish_reason is None:
+                    screen, text = sequence.screen, self._texts[token_ids[0]]
+                    if screen is not None and text is not None:
+                        sequence.completion_tokens += 1
+                        text = screen.feed(text)
+                        if screen.blocked is not None:
+                            return self._cut_off(index, text)
+                        return self._json_heads[index] + dumps(text) + self._json_tail if text else b""
         return self._encode_event(event)
 
+    def _cut_off(self, index: int, text: str) -> bytes:
+        """Encode the end of a sequence that a filter has cut off after this text."""
+        self._sequences[index].finish_reason = FinishReason.CONTENT_FILTER
+        self._generation.cut_off(index)
+        return (self.text(index, text) if text else b"") + self.finish(index, FinishReason.CONTENT_FILTER)
+
     def _encode_event(self, event: Event) -> bytes:
-        index, token_ids, logprobs, _ = event
-        sequence = self._sequences[index]
-        screened = sequence.streams and not sequence.plain and not sequence.is_over()
-        if screened and len(token_ids) == 1 and logprobs is None and not sequence.detokenizer.pending:
-            token_text = self._texts[token_ids[0]]
-            if token_text is not None:
-                return self._encode_screened(index, sequence, token_text)
+        index, sequence = event[0], self._sequences[event[0]]
         was_over = sequence.is_over()
         text, entries = self._generation.advance(event)
         body = self._text_chunk(index, text, entries) if text or entries else b""
         if not was_over and sequence.finish_reason is not None:
-            body += self.finish(index, sequence.finish_reason)
-        return body
-
-    def _encode_screened(self, index: int, sequence: SequenceText, text: str) -> bytes:
-        """Encode one token of a running sequence whose text is screened."""
-        sequence.completion_tokens += 1
-        text = sequence.show(text)
-        body = self.text(index, text) if text else b""
-        if sequence.finish_reason is not None:
-            self._generation.cut_off(index)
             body += self.finish(index, sequence.finish_reason)
         return body
 
@@ -136,7 +138,7 @@ class ChunkEncoder:
 
     def text(self, index: int, text: str) -> bytes:
         """Encode a chunk of text."""
-        return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
+        return self._json_heads[index] + dumps(text) + self._json_tail
 
     def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
         """Encode a chunk of the deltas' text; unparsed answers have no other deltas."""

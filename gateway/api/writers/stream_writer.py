@@ -30,8 +30,6 @@ async def stream_answer(
     try:
         while generation.open_sequences:
             if body:
-                if pace is not None:
-                    pace.event_shown()
                 await exchange.write(body)
             elif pace is not None:
                 pace.event_held()

@@ -10,7 +10,8 @@ from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.questions import guarded
 from safety.action import Action
-from safety.screen import Finding, Screening, applied
+from safety.screen import Finding, applied
+from safety.screening import Screening
 
 #: Characters of already shown text that go with a question.
 CONTEXT: Final = 4096

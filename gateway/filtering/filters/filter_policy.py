@@ -11,7 +11,8 @@ from safety.action import Action
 from safety.filter import PromptDependent
 from safety.guard import Guard
 from safety.prefilter import Prefilter, PrefilterPass
-from safety.screen import Rule, Screen, Screening
+from safety.screen import Rule, Screen
+from safety.screening import Screening
 from safety.sizes import Sizes
 
 #: Roles of the prompt's messages whose canaries answers are screened for.

@@ -11,7 +11,8 @@ from gateway.filtering.prompt_text import PromptText
 from protos.errors import ContentFiltered, StoreUnavailable
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Finding, Screen, Screened, Screening, applied, first_to_find
+from safety.screen import Finding, Screen, Screened, applied, first_to_find
+from safety.screening import Screening
 from safety.sizes import Part, oversized
 
 _Path = tuple[str | int, ...]

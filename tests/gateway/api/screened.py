@@ -15,7 +15,8 @@ from gateway.filtering.filters.finding_records import Recorder
 from gateway.inference.generate_request import scratch_record
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Rule, Screening
+from safety.screen import Rule
+from safety.screening import Screening
 from safety.terms import TermFilter
 
 TERMS = ("forbidden", "blue moon", "geheim")

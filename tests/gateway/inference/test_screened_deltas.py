@@ -17,7 +17,8 @@ from protos.errors import FilterFailed
 from protos.types import TokenLogprobs
 from safety.action import Action
 from safety.pii.pii_filter import PiiFilter
-from safety.screen import Rule, Screen, Screening, screened
+from safety.screen import Rule, Screen, screened
+from safety.screening import Screening
 from tests.gateway.api.screened import Raises, pieces, rules
 
 WORDS = st.lists(

@@ -9,7 +9,8 @@ from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.action import Action
 from safety.pii.pii_filter import PiiFilter
-from safety.screen import Rule, Screening
+from safety.screen import Rule
+from safety.screening import Screening
 from safety.terms import TermFilter
 
 DONE = Finish(FinishReason.LENGTH)

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protos.types import Role, Shape
-from routing.contracts.policy import NoCandidate, ReplicaView
+from routing.contracts.policy import NoCandidate, ReplicaView, learns, learns_from_ends
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies.adapter_affinity import ELSEWHERE, SPILL_FACTOR, SPILL_SEQUENCES, AdapterAffinity, preferred
+from routing.policies.auto import Auto
 from routing.policies.least_load import LeastLoad
 from tests.views import ask, fleets, view
 
@@ -54,6 +56,13 @@ def test_a_loaded_replica_is_taken_unless_it_is_much_busier_than_the_least_busy(
         (only,) = found
         assert "a" not in only.adapters
         assert only.load.running <= bound
+
+
+def test_a_model_with_adapters_gets_the_reports_that_its_policy_learns_from_and_no_others() -> None:
+    assert learns(AdapterAffinity(Auto(PolicySettings())))
+    assert not learns(AdapterAffinity(LeastLoad()))
+    assert not learns_from_ends(AdapterAffinity(Auto(PolicySettings())))
+    assert learns_from_ends(AdapterAffinity(LeastLoad()))
 
 
 def test_without_load_an_adapter_has_one_home_and_adapters_are_spread() -> None:

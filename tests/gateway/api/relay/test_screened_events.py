@@ -17,7 +17,8 @@ from gateway.inference.generate_request import scratch_record
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Rule, Screening, screened
+from safety.screen import Rule, screened
+from safety.screening import Screening
 from tests.gateway.api.screened import DONE, Raises, Shown, call, delta, end, event, filter_of, pieces, rules, stream
 
 TEXT = st.lists(
