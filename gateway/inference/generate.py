@@ -17,7 +17,7 @@ from gateway.tenancy.limits.limiter import Lease, Usage
 from observability.tracing.trace_context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
 from protos.types import Payload, Submit
-from routing.contracts.policy import RouteRequest, RoutingPolicy
+from routing.contracts.policy import RoutingPolicy
 from routing.dispatch.dispatch import dispatch
 
 #: When an unstreamed answer is cut short, or loses its replica, fewer than this many of its tokens are uncounted, or
@@ -39,7 +39,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     lease, record.reserved_tokens = prepared.lease, prepared.reserved_tokens
     admission: Admission | None = None
     try:
-        wanted = admission_request(request, prepared.route, lease.output, context.wait_until, context.explained)
+        wanted = admission_request(prepared, context.wait_until, context.explained)
         dispatch_context = (
             model.dispatch_context if context.explained is None else explained_context(model, wanted, context.explained)
         )
@@ -54,7 +54,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prepared.prompt, dispatched, lease, admission)
+    return Generation(request, prepared.prompt, dispatched, lease, admission, prepared.terms.origin)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
@@ -70,7 +70,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
         max_tokens=max_tokens,
         sampling=request.sampling,
         delta_interval=interval,
-        cache_salt=model.salt(request.caller.cache_owner),
+        cache_salt=prepared.terms.salt,
         adapter=model.adapter,
         guide=request.guide,
         payload=payload,
@@ -79,28 +79,21 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     )
 
 
-def admission_request(
-    request: GenerateRequest,
-    route: RouteRequest,
-    expected_output: int,
-    wait_until: float,
-    policy: RoutingPolicy | None = None,
-) -> AdmissionRequest:
+def admission_request(prepared: Prepared, wait_until: float, policy: RoutingPolicy | None = None) -> AdmissionRequest:
     """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
-    caller, tier = request.caller, request.caller.tier
-    waiting = caller.tenant.waiting
-    latest = request.arrived + waiting.max_seconds
+    terms, route = prepared.terms, prepared.route
+    latest = route.arrived + terms.max_wait_seconds
     return AdmissionRequest(
-        request.id,
-        caller.queue_name,
-        caller.rank,
-        tier.weight,
-        tier.reserved,
+        route.request_id,
+        terms.queue_name,
+        terms.rank,
+        terms.weight,
+        terms.reserved,
         route,
-        expected_output,
-        request.sampling.n,
+        prepared.lease.output,
+        route.n,
         latest if latest < wait_until else wait_until,
-        waiting.max_requests,
+        terms.max_waiting,
         policy,
     )
 

@@ -1,12 +1,13 @@
-"""The plans of one model's callers, each made once and kept by its caller."""
+"""The terms of one model's callers, each made once and kept by its caller."""
 
 from gateway.config.models.price import Price
 from gateway.tenancy.limits.plan import Plan, plan_for
-from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller, Terms
+from routing.estimates.decode_length import Origin
 
 
 class Plans:
-    """Makes plans. A `Caller` is a new object after any change to it, and so is its plan."""
+    """Makes plans, and the other terms. A `Caller` is a new object after any change to it, and so are its terms."""
 
     def __init__(self, model: str, price: Price) -> None:
         self._model = model
@@ -14,7 +15,23 @@ class Plans:
 
     def of(self, caller: Caller) -> Plan:
         """Give the plan of the caller's requests to the model."""
-        plan: Plan | None = caller.plans.get(self)
-        if plan is None:
-            plan = caller.plans[self] = plan_for(caller, self._model, self._price)
-        return plan
+        return self.terms(caller).plan
+
+    def terms(self, caller: Caller) -> Terms:
+        """Give the terms of the caller's requests to the model."""
+        terms = caller.terms.get(self)
+        if terms is None:
+            tenant, tier = caller.tenant, caller.tier
+            terms = caller.terms[self] = Terms(
+                plan=plan_for(caller, self._model, self._price),
+                bounds=caller.bounds(self._model),
+                salt=caller.cache_owner,
+                origin=Origin(self._model, tenant.name),
+                queue_name=caller.queue_name,
+                rank=caller.rank,
+                weight=tier.weight,
+                reserved=tier.reserved,
+                max_waiting=tenant.waiting.max_requests,
+                max_wait_seconds=tenant.waiting.max_seconds,
+            )
+        return terms
