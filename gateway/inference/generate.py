@@ -36,7 +36,8 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     stages = scratch_record() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
-    lease, record.reserved_tokens = prepared.lease, prepared.reserved_tokens
+    prompt, lease, terms = prepared.prompt, prepared.lease, prepared.terms
+    record.reserved_tokens = prompt.tokens + lease.output
     admission: Admission | None = None
     try:
         wanted = admission_request(prepared, context.wait_until, context.explained)
@@ -50,11 +51,11 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
         stages.sent = monotonic()
         dispatched = await dispatch(dispatch_context, admission.route, submit, context.handle, admission, record)
     except BaseException as error:
-        end_unanswered(lease, admission, prepared.prompt.tokens, error, request)
+        end_unanswered(lease, admission, prompt.tokens, error, request)
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prepared.prompt, dispatched, lease, admission, prepared.terms.origin)
+    return Generation(request, prompt, dispatched, lease, admission, terms.origin)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
@@ -63,7 +64,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     model = request.model
     if payload is not None and request.max_tokens is None:
         payload = msgspec.structs.replace(payload, max_tokens=upstream_bound(request, max_tokens))
-    interval = delta_interval(request)
+    interval = 1 if request.stream else delta_interval(request)
     return Submit(
         request_id=request.id,
         prompt_ids=prepared.prompt.ids,
@@ -74,7 +75,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
         adapter=model.adapter,
         guide=request.guide,
         payload=payload,
-        trace=context_to_send(request.record),
+        trace=context_to_send(request.record) if request.record.sampled else "",
         hold_ms=UNSEEN_MS if interval > 1 else 0,
     )
 

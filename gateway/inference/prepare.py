@@ -67,7 +67,8 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         if request.size > INLINE_BYTES or request.foreign is not None or model.opaque:
             prompt = await encoded(request, context.encoding, context.handle)
         else:
-            prompt = encoded_now(request)
+            ids = encode_prompt(model, request.prompt)
+            prompt = EncodedPrompt(ids, len(ids))
         if (
             wanted is None
             or prompt.tokens + wanted > model.context

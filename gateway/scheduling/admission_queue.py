@@ -16,7 +16,6 @@ from gateway.scheduling.admission import Admission, AdmissionRequest, PendingReq
 from gateway.scheduling.admission_rate import AdmissionRate
 from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.scheduling.capacity import (
-    Demand,
     Need,
     feasible,
     is_roomy,
@@ -114,14 +113,16 @@ class AdmissionQueue:
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
         route, now = request.route, self._clock()
-        views = servable(self._fleet.candidates((), route.needs, route.adapter))
+        whole = views = servable(self._fleet.candidates())
+        if (route.needs or route.adapter) and kind_of(route, views) != PLAIN:
+            views = self._views(route)
         if self._queue.waiting and views:
             return None
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         admission = Admission(request, tenant)
         decision: Decision | None = None
         if views:
-            decision = self._choose(admission, views, now)
+            decision = self._choose(admission, views, now, _NO_REPLICAS, whole)
             if decision is None:
                 return None
             self.admissions[request.rank, "at_once"] += 1
@@ -257,33 +258,47 @@ class AdmissionQueue:
             self._arm(self._deadlines[0][0] - now)
 
     def _choose(
-        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str] = _NO_REPLICAS
+        self,
+        pending: PendingRequest,
+        views: Sequence[ReplicaView],
+        now: float,
+        held: frozenset[str] = _NO_REPLICAS,
+        whole: Sequence[ReplicaView] | None = None,
     ) -> Decision | None:
-        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
+        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait.
+
+        `whole` is the whole fleet, whatever part of it `views` are; None: it is not known yet.
+        """
         try:
             if now - pending.route.now > STALE_SECONDS:
                 self._refresh(pending, now)
             if self.unsent is not None:
                 self._promise()
-            return self._decide(pending, views, now, held)
+            return self._decide(pending, views, now, held, whole)
         except BetterWait:
             return None
 
     def _decide(
-        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str]
+        self,
+        pending: PendingRequest,
+        views: Sequence[ReplicaView],
+        now: float,
+        held: frozenset[str],
+        whole: Sequence[ReplicaView] | None,
     ) -> Decision | None:
         route, promised = pending.route, self._promised
         # Shares are of the whole fleet, whatever part of it can serve this request.
-        whole: Sequence[ReplicaView] | None = None
-        if route.needs or route.adapter:
-            whole = servable(self._fleet.candidates())
-        division = self.divider.division(pending.tenant, pending.demand, views if whole is None else whole, now)
+        if whole is None:
+            whole = servable(self._fleet.candidates()) if route.needs or route.adapter else views
+        division = self.divider.division(pending.tenant, pending.demand, whole, now)
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
+            if not (route.needs or route.adapter):
+                whole = views
         lanes = None
         preferred, avoid = views, division.avoid
         if division.is_shared:
-            if not self.divider.has_room(pending.tenant, division, views if whole is None else whole):
+            if not self.divider.has_room(pending.tenant, division, whole):
                 return None
             lanes = division.lanes.get(pending.tenant.name)
             if avoid:
@@ -292,7 +307,10 @@ class AdmissionQueue:
             # Nearly always the policy's first choice has room, and the other replicas need not be checked.
             try:
                 first = (pending.request.policy or self._policy).pick(route, preferred)
-                if self._has_room(first, pending.demand):
+                if first.prefill is None:
+                    if is_roomy(first.replica, pending.demand, self._watermark):
+                        return first
+                elif all(is_roomy(view, pending.demand, self._watermark) for view in parts_of(first)):
                     return first
             except NoCandidate:
                 pass
@@ -323,12 +341,6 @@ class AdmissionQueue:
             return (pending.request.policy or self._policy).pick(route, views)
         except NoCandidate:
             return None
-
-    def _has_room(self, decision: Decision, demand: Demand) -> bool:
-        """Whether the chosen replicas have room and no long backlog."""
-        if decision.prefill is None:
-            return is_roomy(decision.replica, demand, self._watermark)
-        return all(is_roomy(view, demand, self._watermark) for view in parts_of(decision))
 
     def _usable(
         self, pending: PendingRequest, views: Sequence[ReplicaView], division: Division

@@ -71,10 +71,8 @@ class DispatchContext:
 
     def takes(self, decision: Decision) -> bool:
         """Whether the decision can still be followed."""
-        fleet = self.fleet
-        if not fleet.takes(decision.replica.id):
-            return False
-        return decision.prefill is None or fleet.takes(decision.prefill.id)
+        ready = self.fleet.ready_ids
+        return decision.replica.id in ready and (decision.prefill is None or decision.prefill.id in ready)
 
     def choose(
         self, route: RouteRequest, exclude: Sequence[str], failure: PenstockError | None, *, whole: bool = False
