@@ -42,14 +42,14 @@ _PARAMS: Final = {
 }
 
 
-def checked_needs(request: GenerateRequest) -> int:
-    """Give the features that the request needs, as bits of protos/features.py.
+def checked_needs(request: GenerateRequest, adapter: str) -> int:
+    """Give the features that the request to a model, with a LoRA adapter or "", needs: bits of protos/features.py.
 
     Raises UnsupportedParameter when no replica of the model, ready or not, has all of them.
     """
     needs = needs_of(request)
     if needs:
-        lacks = request.model.fleet.lacks(needs, request.model.adapter_name)
+        lacks = request.model.fleet.lacks(needs, adapter)
         if lacks:
             raise refusal(request, lacks)
     return needs

@@ -51,9 +51,9 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
     InvalidRequest, TokenLimitExceeded, ContextLengthExceeded, the limiter's errors, and the error that the context's
     handle is failed with.
     """
-    needs, sampling = checked_needs(request), request.sampling
-    model, wanted, each = request.model, request.max_tokens, sampling.n
-    terms = model.terms(request.caller)
+    model, sampling, wanted = request.model, request.sampling, request.max_tokens
+    terms, each = model.terms(request.caller), sampling.n
+    needs = checked_needs(request, terms.adapter)
     if request.prompts or request.parts:
         prompts: Sequence[EncodedPrompt] = await _encoded_parts(request, context)
         prompt = EncodedPrompt([], sum(one.tokens for one in prompts))

@@ -114,8 +114,12 @@ class AdmissionQueue:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
         route, now = request.route, self._clock()
         whole = views = servable(self._fleet.candidates())
-        if (route.needs or route.adapter) and kind_of(route, views) != PLAIN:
-            views = self._views(route)
+        needs = route.needs
+        if needs or route.adapter:
+            for view in views:
+                if needs & ~view.features or route.adapter:
+                    views = self._views(route)
+                    break
         if self._queue.waiting and views:
             return None
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
