@@ -414,7 +414,9 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is not None:
             self._paces[replica_id].note(work, self._clock())
-            self.on_work(connection.view, work)
+            # A view is rebuilt when it is read: only for whoever learns from it.
+            if self.on_work is not _ignore_work:
+                self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
         self.on_load()
