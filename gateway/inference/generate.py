@@ -36,7 +36,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     stages = scratch_record() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
-    prompt, lease, terms = prepared.prompt, prepared.lease, prepared.terms
+    prompt, lease, subscription = prepared.prompt, prepared.lease, prepared.subscription
     record.reserved_tokens = prompt.tokens + lease.output
     admission: Admission | None = None
     try:
@@ -55,7 +55,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prompt, dispatched, lease, admission, terms.origin)
+    return Generation(request, prompt, dispatched, lease, admission, subscription.origin)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
@@ -71,7 +71,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
         max_tokens=max_tokens,
         sampling=request.sampling,
         delta_interval=interval,
-        cache_salt=prepared.terms.salt,
+        cache_salt=prepared.subscription.salt,
         adapter=model.adapter,
         guide=request.guide,
         payload=payload,
@@ -82,19 +82,19 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
 
 def admission_request(prepared: Prepared, wait_until: float, policy: RoutingPolicy | None = None) -> AdmissionRequest:
     """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
-    terms, route = prepared.terms, prepared.route
-    latest = route.arrived + terms.max_wait_seconds
+    subscription, route = prepared.subscription, prepared.route
+    latest = route.arrived + subscription.max_wait_seconds
     return AdmissionRequest(
         route.request_id,
-        terms.queue_name,
-        terms.rank,
-        terms.weight,
-        terms.reserved,
+        subscription.queue_name,
+        subscription.rank,
+        subscription.weight,
+        subscription.reserved,
         route,
         prepared.lease.output,
         route.n,
         latest if latest < wait_until else wait_until,
-        terms.max_waiting,
+        subscription.max_waiting,
         policy,
     )
 

@@ -13,7 +13,7 @@ from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.limits.limiter import Ask, Lease
-from gateway.tenancy.tenants.caller import UNBOUNDED, Terms
+from gateway.tenancy.tenants.caller import UNBOUNDED, Subscription
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
@@ -35,7 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
     prompts: Sequence[EncodedPrompt]
     bounds: Sequence[int]
     lease: Lease
-    terms: Terms
+    subscription: Subscription
     route: RouteRequest
 
     @property
@@ -52,8 +52,8 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
     handle is failed with.
     """
     model, sampling, wanted = request.model, request.sampling, request.max_tokens
-    terms, each = model.terms(request.caller), sampling.n
-    needs = checked_needs(request, terms.adapter)
+    subscription, each = model.subscription(request.caller), sampling.n
+    needs = checked_needs(request, subscription.adapter)
     if request.prompts or request.parts:
         prompts: Sequence[EncodedPrompt] = await _encoded_parts(request, context)
         prompt = EncodedPrompt([], sum(one.tokens for one in prompts))
@@ -72,24 +72,24 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         if (
             wanted is None
             or prompt.tokens + wanted > model.context
-            or terms.bounds is not UNBOUNDED
+            or subscription.bounds is not UNBOUNDED
             or sampling.logprobs is not None
         ):
             wanted = output_bound(request, prompt.tokens)
         longest, prompts, bounds, most = wanted, (prompt,), [wanted], wanted * each
     stages.encoded = monotonic()
     try:
-        lease = await context.limiter.reserve(Ask(terms.plan, prompt.tokens, most, sampling.n))
+        lease = await context.limiter.reserve(Ask(subscription.plan, prompt.tokens, most, sampling.n))
     except PenstockError:
         request.record.rejected_tokens = prompt.tokens
         raise
     stages.reserved = monotonic()
     try:
-        route = route_request(request, terms, prompt, longest, context.deadline, needs)
+        route = route_request(request, subscription, prompt, longest, context.deadline, needs)
     except BaseException:
         lease.release()
         raise
-    return Prepared(request, prompt, prompts, bounds, lease, terms, route)
+    return Prepared(request, prompt, prompts, bounds, lease, subscription, route)
 
 
 async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> list[EncodedPrompt]:
@@ -118,25 +118,30 @@ def encoded_now(request: GenerateRequest) -> EncodedPrompt:
 
 
 def route_request(
-    request: GenerateRequest, terms: Terms, prompt: EncodedPrompt, max_tokens: int, deadline: float, needs: int
+    request: GenerateRequest,
+    subscription: Subscription,
+    prompt: EncodedPrompt,
+    max_tokens: int,
+    deadline: float,
+    needs: int,
 ) -> RouteRequest:
     """Describe a request to the routing policy. The prefix lookup covers the tenant's own cache alone."""
     model, tokens = request.model, prompt.tokens
     dispatch_context = model.dispatch_context
-    prefix = dispatch_context.look_up(prompt.ids, terms.salt)
+    prefix = dispatch_context.look_up(prompt.ids, subscription.salt)
     return RouteRequest(
         request.id,
         tokens,
         max_tokens,
         request.sampling.n,
-        model.lengths.expected(terms.origin, tokens, max_tokens),
+        model.lengths.expected(subscription.origin, tokens, max_tokens),
         prefix.cached,
         prefix.chain,
         request.arrived,
         dispatch_context.clock(),
         deadline,
-        terms.rank,
+        subscription.rank,
         True,  # may wait
         needs,
-        terms.adapter,
+        subscription.adapter,
     )

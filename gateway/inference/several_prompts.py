@@ -64,7 +64,7 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
     record.reserved_tokens = prepared.reserved_tokens
     dispatched = Dispatched(stream, first, began.fingerprint)
     return Generation(
-        prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission, prepared.terms.origin
+        prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission, prepared.subscription.origin
     )
 
 

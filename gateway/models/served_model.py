@@ -12,7 +12,7 @@ from gateway.config.models.price import FREE, Price
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.tenancy.limits.plans import Plans
-from gateway.tenancy.tenants.caller import Caller, Terms
+from gateway.tenancy.tenants.caller import Caller, Subscription
 from gateway.text.parsing.output_format import OutputFormat
 from gateway.text.tokens.chat_format import ChatFormat
 from gateway.text.tokens.detokenizer import TokenTable
@@ -71,12 +71,12 @@ class ServedModel:
         """The salt that separates `cache_owner`s and adapters in the replicas' prefix caches."""
         return owner if self.adapter is None else f"{owner}{SEPARATOR}{self.adapter.name}"
 
-    def terms(self, caller: Caller) -> Terms:
-        """The terms of the caller's requests to the model."""
+    def subscription(self, caller: Caller) -> Subscription:
+        """The caller's subscription to the model."""
         if self.adapter is None:
-            return caller.terms.get(self.plans) or self.plans.terms(caller)
+            return caller.subscriptions.get(self.plans) or self.plans.subscription(caller)
         # Not kept: an adapter that is known to replicas alone is a model of its own with each request.
-        terms, adapter = self.plans.terms(caller), self.adapter.name
-        return msgspec.structs.replace(terms, salt=self.salt(terms.salt), adapter=adapter)
+        subscription, adapter = self.plans.subscription(caller), self.adapter.name
+        return msgspec.structs.replace(subscription, salt=self.salt(subscription.salt), adapter=adapter)
 
     tokenizer_hash: str = ""

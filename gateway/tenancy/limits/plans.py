@@ -1,13 +1,13 @@
-"""The terms of one model's callers, each made once and kept by its caller."""
+"""The subscriptions of callers to one model, each made once and kept by its caller."""
 
 from gateway.config.models.price import Price
 from gateway.tenancy.limits.plan import Plan, plan_for
-from gateway.tenancy.tenants.caller import Caller, Terms
+from gateway.tenancy.tenants.caller import Caller, Subscription
 from routing.estimates.decode_length import Origin
 
 
 class Plans:
-    """Makes plans, and the other terms. A `Caller` is a new object after any change to it, and so are its terms."""
+    """Makes subscriptions with their plans. A `Caller` is a new object after any change to it, and so are these."""
 
     def __init__(self, model: str, price: Price) -> None:
         self._model = model
@@ -15,14 +15,14 @@ class Plans:
 
     def of(self, caller: Caller) -> Plan:
         """Give the plan of the caller's requests to the model."""
-        return self.terms(caller).plan
+        return self.subscription(caller).plan
 
-    def terms(self, caller: Caller) -> Terms:
-        """Give the terms of the caller's requests to the model."""
-        terms = caller.terms.get(self)
-        if terms is None:
+    def subscription(self, caller: Caller) -> Subscription:
+        """Give the caller's subscription to the model."""
+        subscription = caller.subscriptions.get(self)
+        if subscription is None:
             tenant, tier = caller.tenant, caller.tier
-            terms = caller.terms[self] = Terms(
+            subscription = caller.subscriptions[self] = Subscription(
                 plan=plan_for(caller, self._model, self._price),
                 bounds=caller.bounds(self._model),
                 salt=caller.cache_owner,
@@ -34,4 +34,4 @@ class Plans:
                 max_waiting=tenant.waiting.max_requests,
                 max_wait_seconds=tenant.waiting.max_seconds,
             )
-        return terms
+        return subscription

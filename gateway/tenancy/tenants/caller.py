@@ -61,7 +61,7 @@ class TokenBounds:
 UNBOUNDED: Final = TokenBounds(None, None, None)
 
 
-class Terms(msgspec.Struct, frozen=True, eq=False):
+class Subscription(msgspec.Struct, frozen=True, eq=False):
     """What all requests of one caller to one model have in common.
 
     `salt` and `adapter` are the model's where it has a LoRA adapter, else the caller's `cache_owner` and nothing. By
@@ -98,7 +98,7 @@ class Caller:
     rank: int
     background: bool = False
     #: What `gateway/tenancy/limits/plans.py` has worked out for this caller, by the object that did.
-    terms: dict[object, Terms] = field(init=False, repr=False, compare=False, default_factory=dict)
+    subscriptions: dict[object, Subscription] = field(init=False, repr=False, compare=False, default_factory=dict)
     cache_owner: str = field(init=False, repr=False, compare=False)
     queue_name: str = field(init=False, repr=False, compare=False)
     limited: bool = field(init=False, repr=False, compare=False)

@@ -35,7 +35,7 @@ async def test_a_caller_is_a_key_its_tenant_and_the_tenants_tier(store_url: str)
         assert (await b.auth.authenticate((await b.make("x", tenant="filed"))[1])).tenant.limits.rpm == 5
 
 
-async def test_terms_that_were_worked_out_end_with_the_key_and_the_tenant_they_are_of(store_url: str) -> None:
+async def test_a_subscription_ends_with_the_key_and_the_tenant_that_it_is_of(store_url: str) -> None:
     plans = Plans("m", FREE)
     async with bench(store_url) as b:
         await b.registry.create_tenant(Tenant(name="acme", tier="silver"), "t")
@@ -45,8 +45,8 @@ async def test_terms_that_were_worked_out_end_with_the_key_and_the_tenant_they_a
             b.now += POLL_SECONDS
             await b.auth.poll()
             for _ in range(2):  # the second time of what is remembered
-                terms = plans.terms(await b.auth.authenticate(header))
-            return terms.plan.metered, terms.rank, terms.bounds.max_output
+                subscription = plans.subscription(await b.auth.authenticate(header))
+            return subscription.plan.metered, subscription.rank, subscription.bounds.max_output
 
         assert await told() == (False, 1, None)
         await b.registry.update_key(key.key_id, KeyChange(limits=Limits(rpm=3)), "t")

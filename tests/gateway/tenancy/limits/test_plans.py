@@ -1,4 +1,4 @@
-"""The terms between a caller and a model: worked out once, and anew whenever something they come from has changed."""
+"""Subscriptions of callers to models: worked out once, and anew whenever something they come from has changed."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from gateway.config.models.price import Price
 from gateway.config.tenants import DEFAULT_TIERS, Limits, Tenant, Tier, Waiting
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plans import Plans
-from gateway.tenancy.tenants.caller import UNBOUNDED, Caller, Terms
+from gateway.tenancy.tenants.caller import UNBOUNDED, Caller, Subscription
 from protos.types import Adapter
 from tests.models import model_of
 
@@ -18,25 +18,25 @@ KEY = ApiKey(key_id="k", name="k", created_at=0.0)
 CALLER = Caller(KEY, Tenant(name="acme", cache_group="both"), DEFAULT_TIERS[1], 1)
 
 
-def values_of(terms: Terms) -> dict[str, Any]:
-    """All terms; the plan stands for itself by its digest."""
-    return {**msgspec.structs.asdict(terms), "plan": terms.plan.digest}
+def values_of(subscription: Subscription) -> dict[str, Any]:
+    """All fields; the plan stands for itself by its digest."""
+    return {**msgspec.structs.asdict(subscription), "plan": subscription.plan.digest}
 
 
-def test_terms_are_what_caller_and_model_say() -> None:
-    terms, tier, waiting = Plans("m", Price()).terms(CALLER), CALLER.tier, CALLER.tenant.waiting
-    assert (terms.plan.tenant, terms.plan.model, terms.bounds) == ("acme", "m", UNBOUNDED)
-    assert (terms.salt, terms.adapter, terms.queue_name) == (CALLER.cache_owner, "", "acme")
-    assert (terms.origin.model, terms.origin.tenant) == ("m", "acme")
-    assert (terms.rank, terms.weight, terms.reserved) == (1, tier.weight, tier.reserved)
-    assert (terms.max_waiting, terms.max_wait_seconds) == (waiting.max_requests, waiting.max_seconds)
+def test_a_subscription_is_what_caller_and_model_say() -> None:
+    subscription, tier, waiting = Plans("m", Price()).subscription(CALLER), CALLER.tier, CALLER.tenant.waiting
+    assert (subscription.plan.tenant, subscription.plan.model, subscription.bounds) == ("acme", "m", UNBOUNDED)
+    assert (subscription.salt, subscription.adapter, subscription.queue_name) == (CALLER.cache_owner, "", "acme")
+    assert (subscription.origin.model, subscription.origin.tenant) == ("m", "acme")
+    assert (subscription.rank, subscription.weight, subscription.reserved) == (1, tier.weight, tier.reserved)
+    assert (subscription.max_waiting, subscription.max_wait_seconds) == (waiting.max_requests, waiting.max_seconds)
 
 
-def test_terms_are_worked_out_once_for_each_model() -> None:
+def test_a_subscription_is_worked_out_once_for_each_model() -> None:
     one, other = Plans("m", Price()), Plans("n", Price())
-    assert one.terms(CALLER) is one.terms(CALLER) is not other.terms(CALLER)
-    assert one.of(CALLER) is one.terms(CALLER).plan
-    assert replace(CALLER).terms == {}, "a caller that is made anew has worked out nothing"
+    assert one.subscription(CALLER) is one.subscription(CALLER) is not other.subscription(CALLER)
+    assert one.of(CALLER) is one.subscription(CALLER).plan
+    assert replace(CALLER).subscriptions == {}, "a caller that is made anew has worked out nothing"
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,21 @@ def test_terms_are_worked_out_once_for_each_model() -> None:
 )  # fmt: skip
 def test_a_change_of_key_tenant_or_tier_takes_effect(changes: dict[str, Any], differ: set[str]) -> None:
     plans = Plans("m", Price())
-    before = values_of(plans.terms(CALLER))
-    after = values_of(plans.terms(replace(CALLER, **changes)))
+    before = values_of(plans.subscription(CALLER))
+    after = values_of(plans.subscription(replace(CALLER, **changes)))
     assert {name for name in before if before[name] != after[name]} == differ
 
 
 def test_a_change_of_the_models_price_takes_effect() -> None:
-    before, after = Plans("m", Price()).terms(CALLER), Plans("m", Price(input=1.0)).terms(CALLER)
+    before, after = Plans("m", Price()).subscription(CALLER), Plans("m", Price(input=1.0)).subscription(CALLER)
     assert before.plan.digest != after.plan.digest
 
 
 def test_an_adapter_has_a_salt_of_its_own_and_nothing_is_kept_of_it() -> None:
     model, caller = model_of(), replace(CALLER)
-    terms = model.terms(caller)
-    assert model.terms(caller) is terms
-    tuned = replace(model, adapter=Adapter("tuned")).terms(caller)
-    assert (tuned.salt, tuned.adapter) == (f"{terms.salt}:tuned", "tuned")
-    assert tuned.plan is terms.plan
-    assert list(caller.terms.values()) == [terms]
+    subscription = model.subscription(caller)
+    assert model.subscription(caller) is subscription
+    tuned = replace(model, adapter=Adapter("tuned")).subscription(caller)
+    assert (tuned.salt, tuned.adapter) == (f"{subscription.salt}:tuned", "tuned")
+    assert tuned.plan is subscription.plan
+    assert list(caller.subscriptions.values()) == [subscription]
