@@ -71,8 +71,10 @@ class DispatchContext:
 
     def takes(self, decision: Decision) -> bool:
         """Whether the decision can still be followed."""
-        ready = self.fleet.ready_ids
-        return decision.replica.id in ready and (decision.prefill is None or decision.prefill.id in ready)
+        fleet = self.fleet
+        if decision.replica.id not in fleet.ready_ids:
+            return False
+        return decision.prefill is None or fleet.takes(decision.prefill.id)
 
     def choose(
         self, route: RouteRequest, exclude: Sequence[str], failure: PenstockError | None, *, whole: bool = False
