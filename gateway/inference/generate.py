@@ -64,7 +64,7 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     model = request.model
     if payload is not None and request.max_tokens is None:
         payload = msgspec.structs.replace(payload, max_tokens=upstream_bound(request, max_tokens))
-    interval = 1 if request.stream else delta_interval(request)
+    interval = delta_interval(request)
     return Submit(
         request_id=request.id,
         prompt_ids=prepared.prompt.ids,

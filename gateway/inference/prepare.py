@@ -67,8 +67,7 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         if request.size > INLINE_BYTES or request.foreign is not None or model.opaque:
             prompt = await encoded(request, context.encoding, context.handle)
         else:
-            ids = encode_prompt(model, request.prompt)
-            prompt = EncodedPrompt(ids, len(ids))
+            prompt = _encoded_now(request)
         if (
             wanted is None
             or prompt.tokens + wanted > model.context
@@ -104,14 +103,14 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
     if request.opaque:
         return estimated_prompt(request.size)
     if request.size <= INLINE_BYTES:
-        return encoded_now(request)
+        return _encoded_now(request)
     model, caller = request.model, request.caller
     salt = model.salt(caller.cache_owner)
     ids = await encoding.run(handle, caller.tenant.name, encode_long, model, request.prompt, encoding.units, salt)
     return EncodedPrompt(ids, len(ids))
 
 
-def encoded_now(request: GenerateRequest) -> EncodedPrompt:
+def _encoded_now(request: GenerateRequest) -> EncodedPrompt:
     """Encode the prompt on the event loop. Raises InvalidRequest."""
     ids = encode_prompt(request.model, request.prompt)
     return EncodedPrompt(ids, len(ids))

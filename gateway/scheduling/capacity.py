@@ -182,6 +182,13 @@ def is_roomy(view: ReplicaView, demand: Demand, watermark: float) -> bool:
     return not obstacle(view, need, watermark)
 
 
+def has_room(decision: Decision, demand: Demand, watermark: float) -> bool:
+    """Whether the chosen replicas have room for a request now, and no long backlog."""
+    if decision.prefill is None:
+        return is_roomy(decision.replica, demand, watermark)
+    return all(is_roomy(view, demand, watermark) for view in parts_of(decision))
+
+
 def feasible(
     views: Sequence[ReplicaView], demand: Demand, watermark: float, avoid: frozenset[str] = frozenset()
 ) -> Sequence[ReplicaView]:
