@@ -12,7 +12,7 @@ _Headers = list[tuple[bytes, bytes]]
 
 def served_headers(generation: Generation) -> _Headers:
     """Make the version header of the model that began to answer; none where the version is unknown."""
-    version = generation.request.model.fleet.version(generation.stream.replica_id)
+    version = generation.request.model.fleet.version(generation.replica_id)
     return [(VERSION_HEADER, _shown(version))] if version else []
 
 
