@@ -17,7 +17,7 @@ from gateway.tenancy.limits.limiter import Lease, Usage
 from observability.tracing.trace_context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
 from protos.types import Payload, Submit
-from routing.contracts.policy import RouteRequest, RoutingPolicy
+from routing.contracts.policy import RoutingPolicy
 from routing.dispatch.dispatch import dispatch
 
 #: When an unstreamed answer is cut short, or loses its replica, fewer than this many of its tokens are uncounted, or
@@ -36,10 +36,11 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     stages = scratch_record() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
-    lease, record.reserved_tokens = prepared.lease, prepared.reserved_tokens
+    prompt, lease, subscription = prepared.prompt, prepared.lease, prepared.subscription
+    record.reserved_tokens = prompt.tokens + lease.output
     admission: Admission | None = None
     try:
-        wanted = admission_request(request, prepared.route, lease.output, context.wait_until, context.explained)
+        wanted = admission_request(prepared, context.wait_until, context.explained)
         dispatch_context = (
             model.dispatch_context if context.explained is None else explained_context(model, wanted, context.explained)
         )
@@ -50,11 +51,11 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
         stages.sent = monotonic()
         dispatched = await dispatch(dispatch_context, admission.route, submit, context.handle, admission, record)
     except BaseException as error:
-        end_unanswered(lease, admission, prepared.prompt.tokens, error, request)
+        end_unanswered(lease, admission, prompt.tokens, error, request)
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prepared.prompt, dispatched, lease, admission)
+    return Generation(request, prompt, dispatched, lease, admission, subscription.origin)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
@@ -70,37 +71,30 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
         max_tokens=max_tokens,
         sampling=request.sampling,
         delta_interval=interval,
-        cache_salt=model.salt(request.caller.cache_owner),
+        cache_salt=prepared.subscription.salt,
         adapter=model.adapter,
         guide=request.guide,
         payload=payload,
-        trace=context_to_send(request.record),
+        trace=context_to_send(request.record) if request.record.sampled else "",
         hold_ms=UNSEEN_MS if interval > 1 else 0,
     )
 
 
-def admission_request(
-    request: GenerateRequest,
-    route: RouteRequest,
-    expected_output: int,
-    wait_until: float,
-    policy: RoutingPolicy | None = None,
-) -> AdmissionRequest:
+def admission_request(prepared: Prepared, wait_until: float, policy: RoutingPolicy | None = None) -> AdmissionRequest:
     """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
-    caller, tier = request.caller, request.caller.tier
-    waiting = caller.tenant.waiting
-    latest = request.arrived + waiting.max_seconds
+    subscription, route = prepared.subscription, prepared.route
+    latest = route.arrived + subscription.max_wait_seconds
     return AdmissionRequest(
-        request.id,
-        caller.queue_name,
-        caller.rank,
-        tier.weight,
-        tier.reserved,
+        route.request_id,
+        subscription.queue_name,
+        subscription.rank,
+        subscription.weight,
+        subscription.reserved,
         route,
-        expected_output,
-        request.sampling.n,
+        prepared.lease.output,
+        route.n,
         latest if latest < wait_until else wait_until,
-        waiting.max_requests,
+        subscription.max_waiting,
         policy,
     )
 

@@ -24,11 +24,6 @@ from routing.estimates.decode_length import Origin
 PROMPT_END_TOKENS = 16
 
 
-def origin_of(request: GenerateRequest) -> Origin:
-    """Give the key under which answer lengths are learned."""
-    return Origin(request.model.name, request.caller.tenant.name, request.id)
-
-
 def new_answers(
     new_parser: NewParser,
     table: TokenTable,
@@ -74,10 +69,13 @@ class Generation:
         dispatched: Dispatched,
         lease: Lease,
         admission: Admission,
+        origin: Origin,
     ) -> None:
+        """By `origin` the answer's length is learned."""
         self.request = request
         self.lease = lease
         self.admission = admission
+        self._origin = origin
         self.prompt_tokens = prompt.tokens
         self.stream = dispatched.stream
         self.first = dispatched.first
@@ -158,10 +156,8 @@ class Generation:
         self.open_sequences -= 1
         if not self.open_sequences:
             self.request.record.last_token = monotonic()
-        self._learn_length(sequence.completion_tokens, cut=sequence.finish_reason is FinishReason.LENGTH)
-
-    def _learn_length(self, tokens: int, *, cut: bool) -> None:
-        self.request.model.lengths.learn(origin_of(self.request), self.prompt_tokens, tokens, cut=cut)
+        cut = sequence.finish_reason is FinishReason.LENGTH
+        self.request.model.lengths.learn(self._origin, self.prompt_tokens, sequence.completion_tokens, cut=cut)
 
     def close(self) -> None:
         """End the stream, also upstream, and settle what was used. Idempotent."""
@@ -170,7 +166,8 @@ class Generation:
         usage = self.usage
         if self.stream.relay is not None and self.stream.counts is not None:
             cut = self.stream.counts.reason is FinishReason.LENGTH
-            self._learn_length(usage.completion // len(self.sequences), cut=cut)
+            tokens = usage.completion // len(self.sequences)
+            self.request.model.lengths.learn(self._origin, self.prompt_tokens, tokens, cut=cut)
         self.stream.close()
         self.lease.settle(usage)
         self.admission.release(usage.completion)

@@ -42,14 +42,14 @@ _PARAMS: Final = {
 }
 
 
-def checked_needs(request: GenerateRequest) -> int:
-    """Give the features that the request needs, as bits of protos/features.py.
+def checked_needs(request: GenerateRequest, adapter: str) -> int:
+    """Give the features that the request to a model, with a LoRA adapter or "", needs: bits of protos/features.py.
 
     Raises UnsupportedParameter when no replica of the model, ready or not, has all of them.
     """
     needs = needs_of(request)
     if needs:
-        lacks = request.model.fleet.lacks(needs, request.model.adapter_name)
+        lacks = request.model.fleet.lacks(needs, adapter)
         if lacks:
             raise refusal(request, lacks)
     return needs
@@ -57,9 +57,11 @@ def checked_needs(request: GenerateRequest) -> int:
 
 def needs_of(request: GenerateRequest) -> int:
     """Give the features that the request needs, whatever the replicas have."""
-    needs = _TOKEN_IDS if type(request.prompt) is list else 0
-    if _OTHERS(request.sampling) != _NO_OTHERS:
-        needs |= _needs_of_sampling(request.sampling)
+    needs, sampling = _TOKEN_IDS if type(request.prompt) is list else 0, request.sampling
+    if sampling.seed is not None:
+        needs |= _SEED
+    if _OTHERS(sampling) != _NO_OTHERS:
+        needs |= _needs_of_others(sampling)
     if request.guide is not None:
         needs |= _GUIDED
     if request.model.adapter is not None:
@@ -69,12 +71,14 @@ def needs_of(request: GenerateRequest) -> int:
     return needs
 
 
-#: All sampling parameters but temperature and top_p, which every engine has.
-_OTHERS: Final = attrgetter(*(name for name in Sampling.__struct_fields__ if name not in ("temperature", "top_p")))
+#: All sampling parameters but temperature and top_p, which every engine has, and the seed, which many requests have.
+_OTHERS: Final = attrgetter(
+    *(name for name in Sampling.__struct_fields__ if name not in ("temperature", "top_p", "seed"))
+)
 _NO_OTHERS: Final = _OTHERS(Sampling())
 
 
-def _needs_of_sampling(sampling: Sampling) -> int:
+def _needs_of_others(sampling: Sampling) -> int:
     needs = 0
     if sampling.logprobs is not None:
         needs |= _LOGPROBS
@@ -94,8 +98,6 @@ def _needs_of_sampling(sampling: Sampling) -> int:
         needs |= _IGNORE_EOS
     if sampling.stop_token_ids:
         needs |= _STOP_TOKEN_IDS
-    if sampling.seed is not None:
-        needs |= _SEED
     if sampling.presence_penalty or sampling.frequency_penalty:
         needs |= _PENALTIES
     return needs

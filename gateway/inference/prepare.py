@@ -6,7 +6,6 @@ from time import monotonic
 import msgspec
 
 from gateway.inference.generate_request import GenerateRequest
-from gateway.inference.generation import origin_of
 from gateway.inference.needs import checked_needs
 from gateway.inference.prompt_encoding import EncodedPrompt, encode_long, encode_prompt, estimated_prompt
 from gateway.inference.request_context import RequestContext
@@ -14,6 +13,7 @@ from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.limits.limiter import Ask, Lease
+from gateway.tenancy.tenants.caller import UNBOUNDED, Subscription
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
@@ -35,6 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
     prompts: Sequence[EncodedPrompt]
     bounds: Sequence[int]
     lease: Lease
+    subscription: Subscription
     route: RouteRequest
 
     @property
@@ -50,7 +51,9 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
     InvalidRequest, TokenLimitExceeded, ContextLengthExceeded, the limiter's errors, and the error that the context's
     handle is failed with.
     """
-    needs, each = checked_needs(request), request.sampling.n
+    model, sampling, wanted = request.model, request.sampling, request.max_tokens
+    subscription, each = model.subscription(request.caller), sampling.n
+    needs = checked_needs(request, subscription.adapter)
     if request.prompts or request.parts:
         prompts: Sequence[EncodedPrompt] = await _encoded_parts(request, context)
         prompt = EncodedPrompt([], sum(one.tokens for one in prompts))
@@ -61,26 +64,31 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         bounds: Sequence[int] = [output_bound(request, one.tokens) for one in prompts]
         longest, most = max(bounds), sum(bounds) * each
     else:
-        if request.size > INLINE_BYTES or request.opaque:
+        if request.size > INLINE_BYTES or request.foreign is not None or model.opaque:
             prompt = await encoded(request, context.encoding, context.handle)
         else:
-            prompt = encoded_now(request)
-        longest = output_bound(request, prompt.tokens)
-        prompts, bounds, most = (prompt,), [longest], longest * each
+            prompt = _encoded_now(request)
+        if (
+            wanted is None
+            or prompt.tokens + wanted > model.context
+            or subscription.bounds is not UNBOUNDED
+            or sampling.logprobs is not None
+        ):
+            wanted = output_bound(request, prompt.tokens)
+        longest, prompts, bounds, most = wanted, (prompt,), [wanted], wanted * each
     stages.encoded = monotonic()
-    plan = request.model.plans.of(request.caller)
     try:
-        lease = await context.limiter.reserve(Ask(plan, prompt.tokens, most, request.sampling.n))
+        lease = await context.limiter.reserve(Ask(subscription.plan, prompt.tokens, most, sampling.n))
     except PenstockError:
         request.record.rejected_tokens = prompt.tokens
         raise
     stages.reserved = monotonic()
     try:
-        route = route_request(request, prompt, longest, context.deadline, needs)
+        route = route_request(request, subscription, prompt, longest, context.deadline, needs)
     except BaseException:
         lease.release()
         raise
-    return Prepared(request, prompt, prompts, bounds, lease, route)
+    return Prepared(request, prompt, prompts, bounds, lease, subscription, route)
 
 
 async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> list[EncodedPrompt]:
@@ -95,39 +103,44 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
     if request.opaque:
         return estimated_prompt(request.size)
     if request.size <= INLINE_BYTES:
-        return encoded_now(request)
+        return _encoded_now(request)
     model, caller = request.model, request.caller
     salt = model.salt(caller.cache_owner)
     ids = await encoding.run(handle, caller.tenant.name, encode_long, model, request.prompt, encoding.units, salt)
     return EncodedPrompt(ids, len(ids))
 
 
-def encoded_now(request: GenerateRequest) -> EncodedPrompt:
+def _encoded_now(request: GenerateRequest) -> EncodedPrompt:
     """Encode the prompt on the event loop. Raises InvalidRequest."""
     ids = encode_prompt(request.model, request.prompt)
     return EncodedPrompt(ids, len(ids))
 
 
 def route_request(
-    request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float, needs: int
+    request: GenerateRequest,
+    subscription: Subscription,
+    prompt: EncodedPrompt,
+    max_tokens: int,
+    deadline: float,
+    needs: int,
 ) -> RouteRequest:
     """Describe a request to the routing policy. The prefix lookup covers the tenant's own cache alone."""
-    model, caller, tokens = request.model, request.caller, prompt.tokens
+    model, tokens = request.model, prompt.tokens
     dispatch_context = model.dispatch_context
-    prefix = dispatch_context.look_up(prompt.ids, model.salt(caller.cache_owner))
+    prefix = dispatch_context.look_up(prompt.ids, subscription.salt)
     return RouteRequest(
         request.id,
         tokens,
         max_tokens,
         request.sampling.n,
-        model.lengths.expected(origin_of(request), tokens, max_tokens),
+        model.lengths.expected(subscription.origin, tokens, max_tokens),
         prefix.cached,
         prefix.chain,
         request.arrived,
         dispatch_context.clock(),
         deadline,
-        caller.rank,
+        subscription.rank,
         True,  # may wait
         needs,
-        model.adapter_name,
+        subscription.adapter,
     )

@@ -63,7 +63,9 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
         raise
     record.reserved_tokens = prepared.reserved_tokens
     dispatched = Dispatched(stream, first, began.fingerprint)
-    return Generation(prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission)
+    return Generation(
+        prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission, prepared.subscription.origin
+    )
 
 
 def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: int) -> GenerateRequest:

@@ -1,7 +1,6 @@
 """Output token bounds: by the model's context, by tenant and key, and by the memory that logprobs take."""
 
 from gateway.inference.generate_request import Chat, GenerateRequest
-from gateway.tenancy.tenants.caller import UNBOUNDED
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 
 #: Most logprob entries of one request, over all its tokens and sequences.
@@ -14,12 +13,8 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     A limit that the client names is granted or refused; without one the tenant's default holds, or all that fits.
     Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
     """
-    model, wanted = request.model, request.max_tokens
-    bounds, sampling = request.caller.bounds(model.name), request.sampling
-    most = model.context - prompt_tokens
-    if bounds is UNBOUNDED and sampling.logprobs is None and wanted is not None and wanted <= most:
-        return wanted
-    most_input, most_output, sequences = bounds.max_input, bounds.max_output, sampling.n
+    bounds, wanted = request.caller.bounds(request.model.name), request.max_tokens
+    most_input, most_output, sequences = bounds.max_input, bounds.max_output, request.sampling.n
     if most_input is not None and prompt_tokens > most_input:
         raise TokenLimitExceeded(
             f"Your prompt has {prompt_tokens} tokens; with this API key and model it may have at most {most_input} "

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gateway.config.media import Media
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.embeddings import Embeddings
@@ -10,6 +12,7 @@ from gateway.config.models.price import FREE, Price
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.tenancy.limits.plans import Plans
+from gateway.tenancy.tenants.caller import Caller, Subscription
 from gateway.text.parsing.output_format import OutputFormat
 from gateway.text.tokens.chat_format import ChatFormat
 from gateway.text.tokens.detokenizer import TokenTable
@@ -67,5 +70,13 @@ class ServedModel:
     def salt(self, owner: str) -> str:
         """The salt that separates `cache_owner`s and adapters in the replicas' prefix caches."""
         return owner if self.adapter is None else f"{owner}{SEPARATOR}{self.adapter.name}"
+
+    def subscription(self, caller: Caller) -> Subscription:
+        """The caller's subscription to the model."""
+        if self.adapter is None:
+            return caller.subscriptions.get(self.plans) or self.plans.subscription(caller)
+        # Not kept: an adapter that is known to replicas alone is a model of its own with each request.
+        subscription, adapter = self.plans.subscription(caller), self.adapter.name
+        return msgspec.structs.replace(subscription, salt=self.salt(subscription.salt), adapter=adapter)
 
     tokenizer_hash: str = ""

@@ -36,9 +36,9 @@ class PendingRequest:
     def __init__(self, request: AdmissionRequest, tenant: TenantUse) -> None:
         self.request = request
         self.tenant = tenant
-        self.route = request.route
-        self.demand = demand_of(request, request.route)
-        self.cost = cost_of(request.route.prompt_tokens, request.expected_output)
+        self.route = route = request.route
+        self.demand = demand_of(request, route)
+        self.cost = cost_of(route.prompt_tokens, request.expected_output)
 
 
 class Queue(Protocol):

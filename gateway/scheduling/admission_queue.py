@@ -16,10 +16,9 @@ from gateway.scheduling.admission import Admission, AdmissionRequest, PendingReq
 from gateway.scheduling.admission_rate import AdmissionRate
 from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.scheduling.capacity import (
-    Demand,
     Need,
     feasible,
-    is_roomy,
+    has_room,
     parts_of,
     servable,
     sum_of,
@@ -44,7 +43,9 @@ HOLD_SECONDS = 1.0
 MAX_REFUSALS, REST_SECONDS = 8, 300e-6
 #: Maximum age, in seconds, of a waiting request's time and cached tokens, which change as others fill the caches.
 STALE_SECONDS = 0.25
-_NO_REPLICAS: frozenset[str] = frozenset()
+_Views = Sequence[ReplicaView]
+_Ids = frozenset[str]
+_NO_REPLICAS: _Ids = frozenset()
 
 
 class AdmissionQueue:
@@ -114,14 +115,20 @@ class AdmissionQueue:
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
         route, now = request.route, self._clock()
-        views = servable(self._fleet.candidates((), route.needs, route.adapter))
+        whole = views = servable(self._fleet.candidates())
+        needs = route.needs
+        if needs or route.adapter:
+            for view in views:
+                if needs & ~view.features or route.adapter:
+                    views = self._views(route)
+                    break
         if self._queue.waiting and views:
             return None
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         admission = Admission(request, tenant)
         decision: Decision | None = None
         if views:
-            decision = self._choose(admission, views, now)
+            decision = self._choose(admission, views, now, _NO_REPLICAS, whole)
             if decision is None:
                 return None
             self.admissions[request.rank, "at_once"] += 1
@@ -166,7 +173,7 @@ class AdmissionQueue:
         demand = demand_of(request, request.route)
         return objections(views, self._all_promised(), demand, tenant, divider, now, self._watermark, self._held)
 
-    def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
+    def _views(self, route: RouteRequest) -> _Views:
         """The replicas that can serve the request now."""
         return servable(self._fleet.candidates((), route.needs, route.adapter))
 
@@ -204,7 +211,7 @@ class AdmissionQueue:
         if now < self._rest_until or not all_views:
             return
         refusals = admitted = 0
-        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: all_views}
+        by_kind: dict[Kind, _Views] = {PLAIN: all_views}
 
         def take(waiter: Waiter) -> bool:
             nonlocal refusals, admitted
@@ -257,33 +264,37 @@ class AdmissionQueue:
             self._arm(self._deadlines[0][0] - now)
 
     def _choose(
-        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str] = _NO_REPLICAS
+        self, pending: PendingRequest, views: _Views, now: float, held: _Ids = _NO_REPLICAS, whole: _Views | None = None
     ) -> Decision | None:
-        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
+        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait.
+
+        `whole` are the views of all replicas, where they are known.
+        """
         try:
             if now - pending.route.now > STALE_SECONDS:
                 self._refresh(pending, now)
             if self.unsent is not None:
                 self._promise()
-            return self._decide(pending, views, now, held)
+            return self._decide(pending, views, now, held, whole)
         except BetterWait:
             return None
 
     def _decide(
-        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str]
+        self, pending: PendingRequest, views: _Views, now: float, held: _Ids, whole: _Views | None
     ) -> Decision | None:
         route, promised = pending.route, self._promised
         # Shares are of the whole fleet, whatever part of it can serve this request.
-        whole: Sequence[ReplicaView] | None = None
-        if route.needs or route.adapter:
-            whole = servable(self._fleet.candidates())
-        division = self.divider.division(pending.tenant, pending.demand, views if whole is None else whole, now)
+        if whole is None:
+            whole = servable(self._fleet.candidates()) if route.needs or route.adapter else views
+        division = self.divider.division(pending.tenant, pending.demand, whole, now)
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
+            if not (route.needs or route.adapter):
+                whole = views
         lanes = None
         preferred, avoid = views, division.avoid
         if division.is_shared:
-            if not self.divider.has_room(pending.tenant, division, views if whole is None else whole):
+            if not self.divider.has_room(pending.tenant, division, whole):
                 return None
             lanes = division.lanes.get(pending.tenant.name)
             if avoid:
@@ -292,7 +303,7 @@ class AdmissionQueue:
             # Nearly always the policy's first choice has room, and the other replicas need not be checked.
             try:
                 first = (pending.request.policy or self._policy).pick(route, preferred)
-                if self._has_room(first, pending.demand):
+                if has_room(first, pending.demand, self._watermark):
                     return first
             except NoCandidate:
                 pass
@@ -316,7 +327,7 @@ class AdmissionQueue:
         pending.route = msgspec.structs.replace(pending.route, now=now, cached=self._cached(pending.route))
         pending.demand = demand_of(pending.request, pending.route)
 
-    def _pick(self, pending: PendingRequest, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
+    def _pick(self, pending: PendingRequest, views: _Views, *, may_wait: bool = True) -> Decision | None:
         """Let the policy choose; None if it accepts none of the views. Raises BetterWait if `may_wait`."""
         route = pending.route if may_wait else msgspec.structs.replace(pending.route, may_wait=False)
         try:
@@ -324,15 +335,7 @@ class AdmissionQueue:
         except NoCandidate:
             return None
 
-    def _has_room(self, decision: Decision, demand: Demand) -> bool:
-        """Whether the chosen replicas have room and no long backlog."""
-        if decision.prefill is None:
-            return is_roomy(decision.replica, demand, self._watermark)
-        return all(is_roomy(view, demand, self._watermark) for view in parts_of(decision))
-
-    def _usable(
-        self, pending: PendingRequest, views: Sequence[ReplicaView], division: Division
-    ) -> Sequence[ReplicaView]:
+    def _usable(self, pending: PendingRequest, views: _Views, division: Division) -> _Views:
         lanes = division.lanes.get(pending.tenant.name)
         outside = 0 if lanes is None else pending.tenant.prefill_outside(lanes)
         return usable(views, pending.demand, lanes, outside)
@@ -375,7 +378,7 @@ class AdmissionQueue:
         if self._queue.waiting:
             self.pump()
 
-    def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
+    def _is_blocked(self, waiter: Waiter, views: _Views, now: float) -> None:
         """Note that the first in line found no room; after HOLD_SECONDS, hold a replica for it, where room accumulates.
 
         Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
@@ -388,7 +391,7 @@ class AdmissionQueue:
                 decision = self._pick(waiter, self._usable(waiter, views, division) or views, may_wait=False)
                 self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NO_REPLICAS
 
-    def _held_is_there(self, views: Sequence[ReplicaView]) -> bool:
+    def _held_is_there(self, views: _Views) -> bool:
         return bool(self._held) and self._held <= {view.id for view in views}
 
     def _enforce_bounds(self, waiter: Waiter) -> None:

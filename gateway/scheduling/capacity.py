@@ -175,8 +175,18 @@ def has_long_backlog(view: ReplicaView) -> bool:
 
 
 def is_roomy(view: ReplicaView, demand: Demand, watermark: float) -> bool:
-    """Whether a replica has room for a request now, and no long backlog."""
-    return not has_long_backlog(view) and not obstacle(view, demand.at(view), watermark)
+    """Whether a replica has room for a request now, and no long backlog (`has_long_backlog`, without its call)."""
+    if view.load.prefill_tokens + view.sent_prompt_tokens > (view.max_num_tokens // 2 or ALLOWANCE_TOKENS):
+        return False
+    need = demand.whole if view.role is Role.BOTH and not demand.cached else demand.at(view)
+    return not obstacle(view, need, watermark)
+
+
+def has_room(decision: Decision, demand: Demand, watermark: float) -> bool:
+    """Whether the chosen replicas have room for a request now, and no long backlog."""
+    if decision.prefill is None:
+        return is_roomy(decision.replica, demand, watermark)
+    return all(is_roomy(view, demand, watermark) for view in parts_of(decision))
 
 
 def feasible(

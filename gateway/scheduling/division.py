@@ -135,7 +135,8 @@ class Divider:
 
         A tenant that wants more prompts computed than its allowance is heavy for a while.
         """
-        if tenant.prefill_tokens + demand.least_prompt_tokens > ALLOWANCE_TOKENS:
+        tokens = demand.least_prompt_tokens if demand.cached else demand.whole.prompt_tokens
+        if tenant.prefill_tokens + tokens > ALLOWANCE_TOKENS:
             if tenant.heavy_until <= now:
                 self._division = _NO_DIVISION
             tenant.heavy_until = now + ACTIVE_SECONDS

@@ -25,8 +25,8 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
     """
     if digests is None:
         return
-    filter_ = generation.request.filter
-    screened = [answer.screened for answer in generation.answers or () if answer.screened is not None]
+    filter_, answers = generation.request.filter, generation.answers
+    screened = [] if answers is None else [answer.screened for answer in answers if answer.screened is not None]
     if screened or (filter_ is not None and filter_.guards):
         generation.digests = [digests.begin() for _ in generation.sequences]
         if filter_ is None or not filter_.guards:

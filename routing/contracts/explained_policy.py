@@ -17,10 +17,11 @@ NO_ROOM = "no replica can take it now"
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A decision with the scores and exclusions that it was made from."""
+    """A decision with the scores and exclusions that it was made from, and the first token's time as predicted then."""
 
     request: RouteRequest
     decision: Decision
+    expected_ttft: float | None
     candidates: tuple[Candidate, ...] = ()
 
 
@@ -63,7 +64,8 @@ class ExplainedPolicy:
         for note in self._followed:
             places = (note.decision.replica, note.decision.entry)
             excluded |= {view.id: TRIED for view in places if view.id not in asked}
-        self._picked = _Note(request, decision, (*_weighed(request, scores), *_excluded(request, excluded)))
+        weighed = (*_weighed(request, scores), *_excluded(request, excluded))
+        self._picked = _Note(request, decision, decision.expected_ttft, weighed)
         return decision
 
     def observe(self, report: Report) -> None:
@@ -71,7 +73,7 @@ class ExplainedPolicy:
         if isinstance(report, Routed):
             note = self._picked
             if note is None or note.decision is not report.decision:
-                note = _Note(report.request, report.decision)
+                note = _Note(report.request, report.decision, report.decision.expected_ttft)
             self._followed.append(note)
             self._under_way.append(note)
             self._current = note
@@ -106,7 +108,7 @@ class ExplainedPolicy:
             replica=place.replica,
             prefill=place.prefill,
             cached_tokens=note.request.cached.get(decision.entry.id, 0),
-            expected_ttft_seconds=decision.expected_ttft,
+            expected_ttft_seconds=note.expected_ttft,
             candidates=note.candidates,
             earlier=tuple(_place(before.decision) for before in self._followed[:at]),
         )

@@ -3,7 +3,7 @@
 A policy learns from `observe` alone and reads no clock: the request carries the time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -68,13 +68,19 @@ class RouteRequest(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The chosen replica; `prefill`, if set, computes the prompt first.
 
-    `reason` is a short constant for people; `expected_ttft` is in seconds, None where the policy predicts none.
+    `reason` is a short constant for people; `ttft` are the predicted seconds to the first token, or what predicts them:
+    few decisions are explained. None: the policy predicts none.
     """
 
     replica: ReplicaView
     prefill: ReplicaView | None = None
     reason: str = ""
-    expected_ttft: float | None = None
+    ttft: float | Callable[[], float] | None = None
+
+    @property
+    def expected_ttft(self) -> float | None:
+        """The predicted seconds to the first token, by what the policy knows now; None where it predicts none."""
+        return self.ttft() if callable(self.ttft) else self.ttft
 
     @property
     def entry(self) -> ReplicaView:

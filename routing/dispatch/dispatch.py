@@ -37,15 +37,12 @@ class Failable(Protocol):
         ...
 
 
-class RequestHandle:
+class RequestHandle(msgspec.Struct, eq=False):
     """A running request. Any task may call `fail` at any moment to end it."""
 
-    __slots__ = ("_awaited", "_error", "_interruption")
-
-    def __init__(self) -> None:
-        self._awaited: Failable | None = None
-        self._error: PenstockError | None = None
-        self._interruption: PenstockError | None = None
+    _awaited: Failable | None = None
+    _error: PenstockError | None = None
+    _interruption: PenstockError | None = None
 
     @property
     def failed(self) -> bool:

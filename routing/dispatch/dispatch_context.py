@@ -72,7 +72,7 @@ class DispatchContext:
     def takes(self, decision: Decision) -> bool:
         """Whether the decision can still be followed."""
         fleet = self.fleet
-        if not fleet.takes(decision.replica.id):
+        if decision.replica.id not in fleet.ready_ids:
             return False
         return decision.prefill is None or fleet.takes(decision.prefill.id)
 

@@ -248,6 +248,6 @@ class FailoverStream(Inbox):
         self._dispatch_context.ended(attempt, error)
 
     def _end(self, error: PenstockError | None) -> None:
-        super().close()
+        self._overflow = None  # as `Inbox.close`
         while self._attempts:
             self._leave(self._attempts[-1], error)

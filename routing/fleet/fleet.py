@@ -66,7 +66,8 @@ class Fleet:
         self._closing: set[asyncio.Task[None]] = set()
         self._prove_first = False
         self._ready: tuple[ReplicaConnection, ...] = ()
-        self._ready_ids: frozenset[str] = frozenset()
+        #: The replicas that can take a request now.
+        self.ready_ids: frozenset[str] = frozenset()
         #: Ready replicas that only a part of the decisions may choose.
         self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
@@ -141,7 +142,7 @@ class Fleet:
         """Return why each replica that takes no requests does not, by id; for operators, not for clients."""
         found = {}
         for id_, connection in self._connections.items():
-            if id_ not in self._ready_ids:
+            if id_ not in self.ready_ids:
                 state, reason = self._state(connection)
                 found[id_] = reason or state.value
         return found
@@ -158,6 +159,8 @@ class Fleet:
         A replica that is returning is included in a growing part of the calls.
         """
         ready: Sequence[ReplicaConnection] = self._ready
+        if not (needs or adapter or exclude or self._returning):
+            return [c.view for c in ready]
         if needs:
             ready = [c for c in ready if not needs & ~c.view.features]
         if adapter:
@@ -194,7 +197,7 @@ class Fleet:
 
     def takes(self, replica_id: str) -> bool:
         """Whether the replica can take a request now."""
-        return replica_id in self._ready_ids
+        return replica_id in self.ready_ids
 
     def open(
         self,
@@ -358,7 +361,7 @@ class Fleet:
             if len(slow) < len(chosen):
                 returning.update(slow)
         self._ready = tuple(c for c in able if c in ready)
-        self._ready_ids = frozenset(c.spec.id for c in ready)
+        self.ready_ids = frozenset(c.spec.id for c in ready)
         self._returning = frozenset(returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
@@ -372,7 +375,7 @@ class Fleet:
         """Return state and reason; draining, by operators or by the replica, overrides states that take requests."""
         health = connection.health
         if not connection.connected or not self._drains_now(connection):
-            if health.serves and connection.spec.id not in self._ready_ids:
+            if health.serves and connection.spec.id not in self.ready_ids:
                 return State.PROBING, "it must answer a probe first, as others have"
             return health.state, health.reason
         if connection.spec.id in self._members.leaving:
@@ -397,7 +400,7 @@ class Fleet:
             kv_blocks_used=load.kv_blocks_used,
             kv_blocks_total=load.kv_blocks_total,
             in_flight=connection.in_flight,
-            share=share if spec.id in self._ready_ids else 0.0,
+            share=share if spec.id in self.ready_ids else 0.0,
             breaker_seconds=health.breaker.remaining(now),
             accuracy=_accuracy_share(accuracy) if accuracy is not None else None,
             address=spec.address,
@@ -411,7 +414,9 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is not None:
             self._paces[replica_id].note(work, self._clock())
-            self.on_work(connection.view, work)
+            # A view is rebuilt when it is read: only for whoever learns from it.
+            if self.on_work is not _ignore_work:
+                self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
         self.on_load()

@@ -58,7 +58,7 @@ class Abilities:
         For an adapter that none runs, it is LORA.
         """
         for replica in replicas:
-            if self.can(replica, needs, adapter):
+            if self.can(replica, needs, adapter) if adapter else not needs & ~replica.view.features:
                 return []
         pools = {replica.view.pool for replica in replicas}
         everyone = [*replicas, *(one for one in self._expected if one.view.pool not in pools)]

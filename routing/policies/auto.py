@@ -113,7 +113,7 @@ class Auto:
             raise BetterWait
         else:
             reason = NONE_KEEPS_PACE
-        return Decision(view, None, reason, ttft(standing_of(view, replicas), request))
+        return Decision(view, None, reason, FirstToken(view, replicas, request))
 
     def _standing(self, view: ReplicaView) -> "Standing":
         known = self._standings.get(view.id)
@@ -176,7 +176,7 @@ class Auto:
         self, request: RouteRequest, replica: ReplicaView, prefill: ReplicaView | None, reason: str
     ) -> Decision:
         entry = prefill or replica
-        return Decision(replica, prefill, reason, ttft(self._standing(entry), request))
+        return Decision(replica, prefill, reason, FirstToken(entry, self._classes.of(entry), request))
 
     def observe(self, report: Report) -> None:
         """Learn step times, the replicas' pace and the arrival rate."""
@@ -373,10 +373,20 @@ def decode_parts(standing: Standing, request: RouteRequest, crowd: float) -> _Pa
     return 0.0, 0.0, 0.0, DECODE_WEIGHT * (decode + handoff), DECODE_WEIGHT * running * slower
 
 
-def ttft(standing: Standing, request: RouteRequest) -> float:
-    """Return the predicted seconds to the first token of a replica that computes the prompt."""
-    wait, compute, _, _, _ = prefill_parts(standing, request, 0.0)
-    return wait + compute
+class FirstToken(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - nothing hashes it
+    """Predicts the seconds to the first token of a replica that computes the prompt, by the step times of now."""
+
+    view: ReplicaView
+    replicas: ReplicaClass
+    request: RouteRequest
+
+    def __call__(self) -> float:
+        wait, compute, _, _, _ = prefill_parts(standing_of(self.view, self.replicas), self.request, 0.0)
+        return wait + compute
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both predict the same."""
+        return isinstance(other, FirstToken) and self() == other()
 
 
 def summed(one: _Parts, other: _Parts) -> _Parts:

@@ -79,7 +79,9 @@ class Session:
         self._ack_after = welcome.ack_window // 4
         self._open = True
         self._patience = Patience(SILENCE_SECONDS)
-        self._outgoing = asyncio.Event()
+        #: Whether something is to be sent, and what the writer waits for while nothing is.
+        self._outgoing = False
+        self._writer: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -144,7 +146,8 @@ class Session:
             compute_tokens = len(submit.prompt_ids)
         self.unreported.add(first, sequences, compute_tokens, kv_tokens)
         self._submits.append((first, submit))
-        self._outgoing.set()
+        if not self._outgoing:
+            self._send_soon()
         return mailbox
 
     def _reused(self, sequences: int) -> int:
@@ -161,7 +164,7 @@ class Session:
     def resync_kv(self) -> None:
         """Request all KV blocks of the replica anew, with the next batch."""
         self._kv_resync = True
-        self._outgoing.set()
+        self._send_soon()
 
     async def run(self) -> str:
         """Carry messages both ways until either side ends; then fail every open mailbox and return why it ended."""
@@ -208,7 +211,7 @@ class Session:
             self._on_step(step)
             self._ack = seq = step.seq
             if seq - self._acked >= self._ack_after:
-                self._outgoing.set()
+                self._send_soon()
 
     async def _listen(self) -> None:
         await exhausted(self._patience)
@@ -254,14 +257,23 @@ class Session:
         if cancel:
             first = mailbox.first_stream
             self._cancels.append(first)
-            self._outgoing.set()
+            self._send_soon()
             for stream_id in range(first, first + mailbox.sequences):
                 self._mailboxes.pop(stream_id, None)
 
+    def _send_soon(self) -> None:
+        """Have the writer send what there is, with all that comes within this turn of the event loop."""
+        if not self._outgoing:
+            self._outgoing = True
+            if self._writer is not None and not self._writer.done():
+                self._writer.set_result(None)
+
     async def _write(self) -> None:
         while True:
-            await self._outgoing.wait()
-            self._outgoing.clear()
+            while not self._outgoing:
+                self._writer = writer = self._loop.create_future()
+                await writer
+            self._outgoing = False
             submits, self._submits = self._submits, []
             cancels, self._cancels = self._cancels, []
             resync, self._kv_resync = self._kv_resync, False

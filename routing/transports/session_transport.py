@@ -52,7 +52,8 @@ class SessionConnection(ReplicaConnection):
         self._kv_session: Session | None = None  # the one that carries KV updates
         self._epoch = 0
         self._bounds: LoadBounds
-        #: Whether the view must be rebuilt before it is read.
+        #: The last load that was reported, and whether the view must be rebuilt before it is read.
+        self._load = Load()
         self._is_stale = False
         self._sessions: list[Session] = []
         self._connecting = 0
@@ -111,7 +112,7 @@ class SessionConnection(ReplicaConnection):
     @property
     def view(self) -> ReplicaView:
         if self._is_stale:
-            self._refresh_view(self._view.load)
+            self._refresh_view(self._load)
         return self._view
 
     def _refresh_view(self, load: Load) -> None:
@@ -212,12 +213,13 @@ class SessionConnection(ReplicaConnection):
             return  # an extra channel: the others' reports are current
         # Earlier reports belong to an earlier session, perhaps to an earlier engine.
         spec, info = self.spec, welcome.info
+        self._load = Load(kv_blocks_total=info.kv_blocks_total)
         self._view = ReplicaView(
             spec.id,
             spec.pool,
             spec.shape,
             spec.role,
-            Load(kv_blocks_total=info.kv_blocks_total),
+            self._load,
             max_batch_size=info.max_batch_size,
             kv_block_tokens=info.kv_block_tokens,
             max_num_tokens=info.max_num_tokens or ASSUMED_NUM_TOKENS,
@@ -241,8 +243,8 @@ class SessionConnection(ReplicaConnection):
             health.doubt(self._clock(), nonsense)
         if nonsense or load is None:
             return
-        was_draining = self._view.load.draining
-        self._refresh_view(load)
+        was_draining = self._load.draining
+        self._load, self._is_stale = load, True
         if load.draining != was_draining:
             self._listener.changed()
         if health.stepped(self._clock(), load.steps) and step.work is not None:

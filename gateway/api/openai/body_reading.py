@@ -31,14 +31,14 @@ class Reading(msgspec.Struct, frozen=True):
 
     def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
         """Make the request to a model, with its `record`. Raises InvalidRequest."""
-        make, fields, size, foreign = self.api.request, self.fields, self.size, self.foreign
+        foreign = self.foreign
         if foreign is None:
             try:
-                request = make(fields, caller, model, record, size, None)
+                request = self.api.request(self.fields, caller, model, record, self.size, None)
                 return request if self.guide is None else self._guided(request)
             except UnsupportedParameter as refusal:
                 foreign = _without_traceback(refusal)
-        request = make(fields, caller, model, record, size, foreign)
+        request = self.api.request(self.fields, caller, model, record, self.size, foreign)
         return request if self.guide is None else self._guided(request)
 
     def _guided(self, request: GenerateRequest) -> GenerateRequest:

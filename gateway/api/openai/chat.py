@@ -134,7 +134,7 @@ def _request(
         logprobs = body.top_logprobs or 0
     elif body.top_logprobs is not None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
-    offered = _NO_OFFER
+    offered, parser = _NO_OFFER, None
     if foreign is not None:
         prompt, only_messages = _NOTHING, None
         _check(body, model)
@@ -143,10 +143,11 @@ def _request(
         # An upstream sees the whole body of what is relayed.
         prompt, only_messages = Chat(messages), None if model.relays else messages
         if model.output is not None:
-            offered = Offer([], plain_parser(model.output))
+            parser = plain_parser(model.output)
     else:
         only_messages = None
         prompt, offered = _with_tools(body, model)
+        parser = offered.parser
     request = GenerateRequest(
         record.id,
         caller,
@@ -161,10 +162,10 @@ def _request(
         max_tokens_param,
         record,
         only_messages,
-        offered.parser,
+        parser,
         foreign,
     )
-    if offered.guide is None and not offered.guide_param:
+    if offered is _NO_OFFER or (offered.guide is None and not offered.guide_param):
         return request
     return msgspec.structs.replace(request, guide=offered.guide, guide_param=offered.guide_param)
 

@@ -23,54 +23,46 @@ from protos.types import Payload
 from routing.contracts.explained_policy import ExplainedPolicy
 
 
-class Pipeline:
-    """The pipeline of one request. `adapted`: the answer goes through an API adapter."""
+class _Parts(msgspec.Struct, eq=False):
+    services: Services
+    incoming: IncomingRequest
+    reading: Reading
+    body: bytes
+    request: GenerateRequest
+    explained: ExplainedPolicy | None
 
-    __slots__ = (
-        "_adapted",
-        "_body",
-        "_explained",
-        "_screened",
-        "context",
-        "incoming",
-        "reading",
-        "request",
-        "services",
-    )
 
-    def __init__(
-        self,
-        services: Services,
-        incoming: IncomingRequest,
-        reading: Reading,
-        body: bytes,
-        request: GenerateRequest,
-        explained: ExplainedPolicy | None,
-        *,
-        adapted: bool,
-    ) -> None:
-        """`request` is to the model that was asked for; `body` is the completion API's, as an upstream gets it."""
-        self.services = services
-        self.incoming = incoming
-        self.reading = reading
-        self.request = request
-        self.context = RequestContext(
-            services.limiter,
-            services.encoding,
-            incoming.exchange.handle,
-            incoming.wait_until,
-            incoming.deadline,
-            explained,
-        )
-        self._body = body
-        self._adapted = adapted
-        #: Whether the prompt was filtered before, for a model that could not answer.
-        self._screened = False
+class Pipeline(_Parts, eq=False, kw_only=True):
+    """The pipeline of one request: `request` is to the model that was asked for, `body` is the completion API's, as an
+    upstream gets it. `adapted`: the answer goes through an API adapter.
+    """
+
+    adapted: bool
+    #: Whether the prompt was filtered before, for a model that could not answer.
+    screened: bool = False
+    #: Made when it is first needed.
+    known_context: RequestContext | None = None
+
+    @property
+    def context(self) -> RequestContext:
+        """What the request runs with."""
+        context = self.known_context
+        if context is None:
+            services, incoming = self.services, self.incoming
+            context = self.known_context = RequestContext(
+                services.limiter,
+                services.encoding,
+                incoming.exchange.handle,
+                incoming.wait_until,
+                incoming.deadline,
+                self.explained,
+            )
+        return context
 
     @property
     def include_usage(self) -> bool:
         """Whether the reader of a stream wants the counts at its end."""
-        return self._adapted or self.reading.include_usage
+        return self.adapted or self.reading.include_usage
 
     def run(self) -> Coroutine[Any, Any, Generation]:
         """Start a generation, of a fallback where the model does not answer. Raises its errors."""
@@ -78,7 +70,7 @@ class Pipeline:
         if model.fallbacks is None:
             return self.start(model)
         models = self.services.catalog.models
-        candidates = chain(model, models, request.caller, len(self._body), request.max_tokens, request.sampling.n)
+        candidates = chain(model, models, request.caller, len(self.body), request.max_tokens, request.sampling.n)
         return first_to_answer(self.incoming.exchange, model, candidates, self.start)
 
     def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:
@@ -87,18 +79,20 @@ class Pipeline:
         if model is request.model:
             policy = self.services.policies.of(tenant, model.name)
             if policy is None:
-                return self._launch(model, self.reading, self._body, None)
-            if passes_prefilter(policy, request, self._body):
-                return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
+                if request.prompts or model.relays:
+                    return self._launch(model, self.reading, self.body, None)
+                return generate(request, self.context, None)
+            if passes_prefilter(policy, request, self.body):
+                return self._launch(model, self.reading, self.body, filter_of_answers(policy, request))
         else:
             # A fallback is held to the rules of both models.
             policy = self.services.policies.of(tenant, request.model.name, model.name)
             if policy is None:
-                return self._launch(model, self.reading, self._body, None)
+                return self._launch(model, self.reading, self.body, None)
         return self._screen(model, policy)
 
     def _screen(self, model: ServedModel, policy: Policy) -> Coroutine[Any, Any, Generation]:
-        again, self._screened = self._screened, True
+        again, self.screened = self.screened, True
         return screen_prompt(
             self.services.encoding,
             self.incoming.exchange,
@@ -106,7 +100,7 @@ class Pipeline:
             model,
             policy,
             self.reading,
-            self._body,
+            self.body,
             lambda reading, body, answers: self._launch(model, reading, body, answers),
             again=again,
         )
@@ -115,8 +109,6 @@ class Pipeline:
         self, model: ServedModel, reading: Reading, body: bytes, answers: AnswerFilter | None
     ) -> Coroutine[Any, Any, Generation]:
         request, context, payload = self.request, self.context, None
-        if answers is None and reading is self.reading and model is request.model and not model.relays:
-            return generate_several(request, context) if request.prompts else generate(request, context, None)
         if model is not request.model or reading is not self.reading:
             if model is not request.model:
                 context = msgspec.structs.replace(context, explained=None)
@@ -127,7 +119,7 @@ class Pipeline:
             return generate_several(request, context)
         if model.relays:
             # The gateway names an adapter's output bound, since upstreams name the parameter differently.
-            bound = request.max_tokens if self._adapted else None
+            bound = request.max_tokens if self.adapted else None
             path = reading.api.path
             payload = Payload(path, body, request.stream, self.include_usage, model.shown, bound)
         return generate(request, context, payload)

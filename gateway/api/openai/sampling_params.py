@@ -12,6 +12,8 @@ from protos.types import Sampling
 
 MAX_STOPS = 16
 MAX_STOP_CHARS = 1024
+#: Engines take seeds without a sign.
+_SEED_BITS: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 _Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]
@@ -81,7 +83,10 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
     def sampling(self, vocab_size: int, logprobs: int | None) -> Sampling:
         """Make the engine's sampling parameters. Raises InvalidRequest for token ids outside the vocabulary."""
         if _RARE(self) == _NOTHING_RARE:
-            return Sampling(temperature=self.temperature, top_p=self.top_p, logprobs=logprobs)
+            seed = self.seed
+            if seed is not None:
+                seed &= _SEED_BITS
+            return Sampling(temperature=self.temperature, top_p=self.top_p, seed=seed, logprobs=logprobs)
         if self.logit_bias:
             _check_ids(self.logit_bias, "logit_bias", vocab_size)
         if self.stop_token_ids:
@@ -92,7 +97,7 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             top_p=self.top_p,
             top_k=self.top_k if self.top_k is None or self.top_k > 0 else None,
             min_p=self.min_p,
-            seed=None if self.seed is None else self.seed & 0xFFFF_FFFF_FFFF_FFFF,
+            seed=None if self.seed is None else self.seed & _SEED_BITS,
             presence_penalty=self.presence_penalty or 0.0,
             frequency_penalty=self.frequency_penalty or 0.0,
             repetition_penalty=self.repetition_penalty,
@@ -105,7 +110,7 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
 
 _NAMES_OF_RARE: Final = (
-    *("n", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p", "repetition_penalty"),
+    *("n", "presence_penalty", "frequency_penalty", "logit_bias", "top_k", "min_p", "repetition_penalty"),
     *("min_tokens", "ignore_eos", "stop_token_ids"),
 )
 #: Sampling parameters that few requests set; they are looked at one by one only where one is set.

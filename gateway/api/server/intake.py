@@ -11,7 +11,6 @@ from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.config.listen import Listen
 from gateway.models.catalog import ModelCatalog
 from gateway.models.served_model import ServedModel
-from gateway.telemetry.body_record import note_body
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.limits.limiter import Limiter
 from gateway.tenancy.tenants.caller import Caller
@@ -122,7 +121,10 @@ class IncomingRequest:
         if exchange.request_timeout is not None:
             self._timeout = request_timeout(exchange.request_timeout)
         body = await exchange.body(intake.listen.max_body_bytes)
-        note_body(exchange.record, body, intake.digests)
+        record, digests = exchange.record, intake.digests
+        record.request_bytes = len(body)
+        if digests is not None:
+            record.request_hash = digests.of(body)
         return body
 
     def model(self, name: str) -> ServedModel:
@@ -140,9 +142,11 @@ class IncomingRequest:
     def begin(self) -> None:
         """Start the request's time limits, and have the watchdog watch its client's connection."""
         exchange, timeout = self.exchange, self._timeout
-        exchange.deadline = self.deadline = self.wait_until = self._intake.deadline(timeout)
+        bound = self._intake.listen.request_timeout_seconds
         if timeout is not None:
+            bound = min(bound, timeout)
             exchange.schedule_check(timeout)
+        exchange.deadline = self.deadline = self.wait_until = time.monotonic() + bound
         if exchange.read_timeout is None:
             return
         reads_within = read_timeout(exchange.read_timeout)

@@ -20,8 +20,10 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
     ended the stream, and FilterFailed.
     """
     sequences, request = generation.sequences, generation.request
-    texts: list[list[str]] = [[] for _ in sequences]
-    entries: list[list[TokenEntry]] = [[] for _ in sequences]
+    texts: list[list[str]] = [[]]
+    entries: list[list[TokenEntry]] = [[]]
+    if len(sequences) > 1:
+        texts, entries = [[] for _ in sequences], [[] for _ in sequences]
     events = generation.first
     while True:
         for event in events:
@@ -36,15 +38,11 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
     filter_, model = request.filter, request.model
     guards = filter_ is not None and filter_.guards
     if request.sampling.logprobs is None and request.best is None and not request.echo and not guards:
-        choices = [
-            {
-                "index": index,
-                **api.message("".join(texts[index])),
-                "logprobs": None,
-                "finish_reason": sequence.finish_reason,
-            }
-            for index, sequence in enumerate(sequences)
-        ]
+        choices = []
+        for index, sequence in enumerate(sequences):
+            choice = {"index": index, **api.message("".join(texts[index]))}
+            choice["logprobs"], choice["finish_reason"] = None, sequence.finish_reason
+            choices.append(choice)
     else:
         choices = await _detailed_choices(api, generation, texts, entries)
     answer: dict[str, Any] = {

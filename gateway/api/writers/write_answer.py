@@ -66,7 +66,7 @@ def _encoder(pipeline: Pipeline, generation: Generation, renderer: Renderer | No
     if renderer is not None:
         return ParsedEncoder(generation, renderer)
     api, usage = pipeline.reading.api, pipeline.reading.include_usage
-    answer_id = _answer_id(api, pipeline.incoming.exchange)
+    answer_id = api.id_prefix + pipeline.incoming.exchange.request_id[4:]
     return ChunkEncoder(api, generation, answer_id, int(time.time()), usage=usage)
 
 
@@ -78,7 +78,7 @@ async def _write_whole(
     adapter: ApiAdapter | None,
 ) -> None:
     if renderer is None:
-        answer = await collect(api, generation, _answer_id(api, exchange), int(time.time()))
+        answer = await collect(api, generation, api.id_prefix + exchange.request_id[4:], int(time.time()))
     else:
         choices = await collect_choices(generation)
         answer = renderer.whole(choices, counts_of(generation))
@@ -88,10 +88,6 @@ async def _write_whole(
     if adapter is not None:
         await adapter.store_answer()
     await exchange.respond(200, answer, headers=timing_headers(generation))
-
-
-def _answer_id(api: CompletionApi, exchange: HttpExchange) -> str:
-    return api.id_prefix + exchange.request_id[4:]
 
 
 def _head(exchange: HttpExchange, generation: Generation) -> AnswerHead:

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
 from gateway.config.models.price import NANO, Price
-from gateway.config.tenants import Limits
-from gateway.tenancy.tenants.caller import Caller
+from gateway.config.tenants import Limits, Tenant
+from gateway.tenancy.auth.key_records import ApiKey
 
 _PERIODS = {"day": 1, "month": 2}
 
@@ -57,7 +58,21 @@ class Plan:
     metered: bool
 
 
-def plan_for(caller: Caller, model: str, price: Price) -> Plan:
+class Holder(Protocol):
+    """A key with its tenant (gateway/tenancy/tenants/caller.py)."""
+
+    @property
+    def key(self) -> ApiKey:
+        """The key."""
+        ...
+
+    @property
+    def tenant(self) -> Tenant:
+        """The key's tenant."""
+        ...
+
+
+def plan_for(caller: Holder, model: str, price: Price) -> Plan:
     """Make the plan of a caller's requests to a model: the tenant's limits, those for the model, and the key's own."""
     tenant, key = caller.tenant, caller.key
     bounds = [("tenant", tenant.limits), (key.limit_scope, key.limits)]

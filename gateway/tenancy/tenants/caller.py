@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from gateway.config.model_patterns import matches
 from gateway.config.tenants import Limits, Tenant, Tier
 from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.limits.plan import Plan
 from protos.errors import EndpointNotAllowed
+from routing.estimates.decode_length import Origin
 
 #: Prefix of a group's name where it stands for a tenant's; no tenant's name begins so.
 _GROUP: Final = "/"
@@ -57,6 +61,27 @@ class TokenBounds:
 UNBOUNDED: Final = TokenBounds(None, None, None)
 
 
+class Subscription(msgspec.Struct, frozen=True, eq=False):
+    """What all requests of one caller to one model have in common.
+
+    `salt` and `adapter` are the model's where it has a LoRA adapter, else the caller's `cache_owner` and nothing. By
+    `origin` answer lengths are learned. The rest is what the admission queue knows of the tenant: `queue_name`, its
+    tier's `rank`, `weight` and `reserved` part, and how many of its requests may wait, for how many seconds.
+    """
+
+    plan: Plan
+    bounds: TokenBounds
+    salt: str
+    origin: Origin
+    queue_name: str
+    rank: int
+    weight: float
+    reserved: float
+    max_waiting: int
+    max_wait_seconds: float
+    adapter: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """A key with its tenant, made once for each cached key. `rank` is the tier's, 0 for the highest.
@@ -72,8 +97,8 @@ class Caller:
     tier: Tier
     rank: int
     background: bool = False
-    #: What `gateway/tenancy/limits/plans.py` has made for this caller, by model.
-    plans: dict[Any, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    #: What `gateway/tenancy/limits/plans.py` has worked out for this caller, by the object that did.
+    subscriptions: dict[object, Subscription] = field(init=False, repr=False, compare=False, default_factory=dict)
     cache_owner: str = field(init=False, repr=False, compare=False)
     queue_name: str = field(init=False, repr=False, compare=False)
     limited: bool = field(init=False, repr=False, compare=False)

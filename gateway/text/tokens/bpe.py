@@ -66,8 +66,9 @@ class BytePairTokenizer:
     def encode(self, text: str, *, special: bool) -> list[int]:
         if special:
             return self.encode_parts(self._split_specials(text))
-        if not self._words:
-            return self._encode(text)
+        return self._encode_words(text) if self._words else self._encode(text)
+
+    def _encode_words(self, text: str) -> list[int]:
         ids: list[int] = []
         for index, part in enumerate(self._split_words(text)):
             if index % 2:
@@ -78,13 +79,13 @@ class BytePairTokenizer:
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
         ids: list[int] = []
-        specials = self.specials
+        specials, encode = self.specials, self._encode_words if self._words else self._encode
         for text, special in zip(parts[::2], parts[1::2], strict=False):
             if text:
-                ids += self.encode(text, special=False)
+                ids += encode(text)
             ids.append(specials[special])
         if len(parts) % 2 and parts[-1]:
-            ids += self.encode(parts[-1], special=False)
+            ids += encode(parts[-1])
         return ids
 
     def units(self, parts: Sequence[str]) -> Sequence[Unit]:

@@ -64,6 +64,23 @@ class Pairing(RoundRobin):
         ]
 
 
+class Foretelling(RoundRobin):
+    """Predicts what it knows when it is asked."""
+
+    known = 0.25
+
+    def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
+        return Decision(candidates[0], None, "the first", lambda: self.known)
+
+
+def test_a_prediction_is_of_the_moment_of_the_decision() -> None:
+    inner = Foretelling()
+    policy = explained(inner)
+    decision = routed(policy, view("a"))
+    inner.known = 0.5
+    assert (told(policy).expected_ttft_seconds, decision.expected_ttft) == (0.25, 0.5)
+
+
 def test_nothing_is_known_before_a_decision() -> None:
     policy = explained(LeastLoad())
     assert policy.explanation() is None

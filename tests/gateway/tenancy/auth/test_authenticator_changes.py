@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.models.price import FREE
 from gateway.config.tenants import Limits, Tenant
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.tenancy.auth.authenticator import FRESH_SECONDS, OUTAGE_SECONDS, POLL_SECONDS
 from gateway.tenancy.auth.key_records import KeyChange
+from gateway.tenancy.limits.plans import Plans
 from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
 from tests.authentication import LOOKS_RIGHT, bearer, bench, config_of, refusal
 from tests.loops import until
@@ -31,6 +33,26 @@ async def test_a_caller_is_a_key_its_tenant_and_the_tenants_tier(store_url: str)
             caller = await b.auth.authenticate(header)
             assert (caller.key, caller.tenant.name, caller.tier.name, caller.rank) == (key, tenant, tier, rank)
         assert (await b.auth.authenticate((await b.make("x", tenant="filed"))[1])).tenant.limits.rpm == 5
+
+
+async def test_a_subscription_ends_with_the_key_and_the_tenant_that_it_is_of(store_url: str) -> None:
+    plans = Plans("m", FREE)
+    async with bench(store_url) as b:
+        await b.registry.create_tenant(Tenant(name="acme", tier="silver"), "t")
+        key, header = await b.make("k", tenant="acme")
+
+        async def told() -> tuple[bool, int, int | None]:
+            b.now += POLL_SECONDS
+            await b.auth.poll()
+            for _ in range(2):  # the second time of what is remembered
+                subscription = plans.subscription(await b.auth.authenticate(header))
+            return subscription.plan.metered, subscription.rank, subscription.bounds.max_output
+
+        assert await told() == (False, 1, None)
+        await b.registry.update_key(key.key_id, KeyChange(limits=Limits(rpm=3)), "t")
+        assert await told() == (True, 1, None)
+        await b.registry.replace_tenant(Tenant(name="acme", tier="gold", limits=Limits(max_output_tokens=9)), "t")
+        assert await told() == (True, 0, 9)
 
 
 async def test_two_workers_see_every_change_at_their_next_poll(store_url: str) -> None:
