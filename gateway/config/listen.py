@@ -65,9 +65,18 @@ class Listen(Record, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=1_000_000, description="Requests that one worker holds at once; one more is answered with 503."),
     ] = 4096
+    grace_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Time after SIGTERM in which requests are still taken, in seconds: `/readyz` is 503 at once, "
+            "and each answer ends its connection. It should be longer than a load balancer needs to notice.",
+        ),
+    ] = 5.0
     drain_seconds: Annotated[
         float,
-        Meta(ge=0, le=3600, description="Time that running requests get to finish after SIGTERM, in seconds."),
+        Meta(ge=0, le=3600, description="Time that running requests get to finish after that, in seconds."),
     ] = 30.0
     header_timeout_seconds: Annotated[
         int,

@@ -34,8 +34,9 @@ from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.server.url_hints import suggested_path
 from gateway.config.settings import Config
-from gateway.server.end_streams import END_STREAMS
+from gateway.server.closing import closing
 from gateway.server.gateway import Gateway
+from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS
 from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
 
@@ -153,7 +154,9 @@ def build(config: Config) -> ASGIApp:
         state.services = gateway.services
         try:
             await gateway.start()
-            asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(BEGIN_DRAIN, begin_drain, gateway)
+            loop.add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
             release_memory()
             gc.freeze()
@@ -173,13 +176,20 @@ def build(config: Config) -> ASGIApp:
     routes = [Route(path, served) for path, served in paths.items()]
     offered = {route.path for route in ROUTES if route.method != ANY}
     refuse_path = partial(_refuse_path, known=[route.path_regex for route in routes if route.path in offered])
-    router = Router(
+    router: ASGIApp = Router(
         routes=routes,
         redirect_slashes=False,
         default=Endpoint(state, {ANY: refuse_path}, OTHER, cross_origin=cross_origin),
         lifespan=lifespan,
     )
-    direct = {path: served for path, served in paths.items() if "{" not in path}
+    direct: dict[str, ASGIApp] = {path: served for path, served in paths.items() if "{" not in path}
+
+    def begin_drain(gateway: Gateway) -> None:
+        nonlocal direct, router
+        if not gateway.draining:
+            gateway.begin_drain()
+            direct = {path: closing(served) for path, served in direct.items()}
+            router = closing(router)
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # Every coroutine between the server and the stream is resumed once per token, and Starlette's application

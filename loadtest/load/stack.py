@@ -44,7 +44,7 @@ _ANSWER_SECONDS: Final = 60.0
 _CLI: Final = [sys.executable, "-m", "gateway.cli.main"]
 #: The tenant `limited` has every kind of limit, each too high to be reached.
 _CONFIG: Final = """\
-listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, drain_seconds: 2}}
+listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, grace_seconds: 0, drain_seconds: 2}}
 state: state
 admin: {{enabled: false}}
 models:

@@ -49,6 +49,8 @@ JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 #: A request id that a client may choose: it fits into a log line and cannot be another header's value.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
+#: The header by which either side ends a connection after this answer (RFC 9112, 9.6).
+CLOSE: Final = (b"connection", b"close")
 _COMMENT: Final = b": keep-alive\n\n"
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
@@ -334,6 +336,11 @@ class HttpExchange:
         headers += self.caller_headers()
         headers += self.answer_headers
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    def close_connection(self) -> None:
+        """End the connection with the answer, if that has not begun. HTTP/2 has no header for this."""
+        if self._scope.get("http_version") != "2":
+            self.fixed_headers.append(CLOSE)
 
     def leave_out_body(self) -> None:
         """Answer with the headers alone, since not every server does this for HEAD."""
