@@ -164,7 +164,7 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
         admin_key(config)
     except AdminKeyError as error:
         raise StartError(str(error)) from error
-    command = [sys.executable, "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
+    command = [sys.executable, "-P", "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
     process = ChildProcess("the admin API", command)
 
     def start(_: threading.Event) -> None:

@@ -301,6 +301,19 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
     assert ready(stack)
 
 
+def test_no_process_takes_modules_from_the_working_directory() -> None:
+    with prepared() as stack:
+        for name in ("gateway", "multiprocessing", "msgspec", "redis", "granian", "sitecustomize", "struct"):
+            run = f"open({str(stack.folder)!r} + '/was-run-{name}', 'w').close()"
+            (stack.folder / f"{name}.py").write_text(f"{run}\nraise ImportError('not the one')\n", encoding="utf-8")
+        stack.start()
+        assert stack.replicas
+        assert stack.admins
+        assert sorted(path.name for path in stack.folder.glob("was-run-*")) == []
+        assert ask(stack, chat(max_tokens=1))[0] == 200
+        assert "not the one" not in stack.errors
+
+
 def test_a_taken_port() -> None:
     with prepared(workers=1) as stack, socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
