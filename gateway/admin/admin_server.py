@@ -16,6 +16,7 @@ from gateway.admin.live.feed import Feed
 from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
+from gateway.config.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
@@ -36,6 +37,7 @@ async def serve_admin(config: Config, key: str) -> None:
     """Serve until SIGTERM or SIGINT. The port must be free: the server itself would share it.
 
     Raises:
+        OSError: The host cannot be resolved.
         ValueError: The store's address cannot be read.
     """
     store = Store(store_url(config))
@@ -46,7 +48,7 @@ async def serve_admin(config: Config, key: str) -> None:
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.
     server = Server(
         app,
-        address=config.admin.host,
+        address=resolved_host(config.admin.host),
         port=config.admin.port,
         interface=Interfaces.ASGINL,
         http=HTTPModes.http1,

@@ -30,7 +30,7 @@ def _run(arguments: argparse.Namespace) -> int:
         config = load_config(arguments.config)
         configure_logging(config.observability.logs.format)
         key = admin_key(config)
-        check_port(config.admin.host, config.admin.port, "admin.port")
+        check_port(config.admin.host, config.admin.port, "admin")
         uvloop.run(serve_admin(config, key))
     except (ConfigError, AdminKeyError, SocketPathError, StartError) as error:
         print(f"penstock admin: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.config.errors import ConfigError
+from gateway.config.hosts import local_url
 from gateway.config.load import load_config
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
@@ -85,9 +86,7 @@ async def _fresh_key(config: Config) -> str:
 
 def _announce(config: Config, key: str | None) -> None:
     """Wait until the gateway is ready, then print its address and how to use it."""
-    host = "127.0.0.1" if config.listen.host in ("0.0.0.0", "::") else config.listen.host
-    scheme = "http" if config.listen.tls is None else "https"
-    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.listen.port}"
+    base = local_url("http" if config.listen.tls is None else "https", config.listen.host, config.listen.port)
     if not _wait_until_ready(f"{base}/readyz"):
         print(f"penstock: not ready after {READY_SECONDS:.0f} s; {base}/readyz says why", file=sys.stderr)
         return

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gateway.config.base import Record
+from gateway.config.hosts import local_url
 
 
 class Admin(Record, frozen=True, kw_only=True):
@@ -12,12 +13,11 @@ class Admin(Record, frozen=True, kw_only=True):
 
     enabled: Annotated[bool, Meta(description="Whether `penstock serve` runs it.")] = True
     host: Annotated[
-        str, Meta(min_length=1, max_length=255, description="Address to listen on; keep it away from clients.")
+        str, Meta(min_length=1, max_length=255, description="Address or name to listen on; keep it away from clients.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8081
 
     @property
     def url(self) -> str:
         """The admin API's URL as this machine reaches it."""
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return local_url("http", self.host, self.port)

@@ -7,6 +7,7 @@ from gateway.config.api_keys import secret_problems
 from gateway.config.discovery import discovery_problems
 from gateway.config.errors import echo
 from gateway.config.files import file_problems
+from gateway.config.hosts import host_problems
 from gateway.config.listen import listen_problems
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
@@ -27,6 +28,7 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
         # Workers would share the port, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from listen_problems(config.listen)
+    yield from host_problems(config.admin.host, "admin.host")
     yield from alerts_problems(config.alerts)
     yield from secret_problems(config)
     yield from discovery_problems(config.discovery)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
+from gateway.config.hosts import host_problems
 from gateway.config.media import Media
 from protos import pem
 
@@ -50,7 +51,12 @@ class Listen(Record, frozen=True, kw_only=True):
 
     host: Annotated[
         str,
-        Meta(min_length=1, max_length=255, description="Address to listen on; `0.0.0.0` is every IPv4 interface."),
+        Meta(
+            min_length=1,
+            max_length=255,
+            description="Address or name to listen on; `0.0.0.0` is every IPv4 interface, `::` every interface. A name "
+            "is resolved at the start, to IPv4 if it can be.",
+        ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8080
     workers: Annotated[
@@ -121,6 +127,7 @@ class Listen(Record, frozen=True, kw_only=True):
 
 def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for each rule that the types cannot say."""
+    yield from host_problems(listen.host, "listen.host")
     for o, origin in enumerate(listen.cors.origins if listen.cors is not None else ()):
         if origin not in (ANY_ORIGIN, "null") and not _ORIGIN.fullmatch(origin):
             yield (

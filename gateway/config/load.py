@@ -9,6 +9,7 @@ from gateway.config.api_keys import with_absolute_secrets
 from gateway.config.checks import problems
 from gateway.config.errors import ConfigError, convert
 from gateway.config.files import with_absolute_location
+from gateway.config.hosts import plain_host
 from gateway.config.listen import with_absolute_identity
 from gateway.config.models.settings import Model
 from gateway.config.observability.journal import with_absolute_journal
@@ -31,6 +32,7 @@ def load_config(path: Path) -> Config:
     if not isinstance(value, dict):
         raise ConfigError(source, "", "the file is empty" if value is None else "expected a mapping with models in it")
     config = convert(value, Config, source)
+    config = _with_plain_hosts(config)
     for where, problem in problems(config):
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
@@ -45,6 +47,12 @@ def load_config(path: Path) -> Config:
     return msgspec.structs.replace(
         config, state=state, store=store, models=models, safety=safety, observability=observability
     )
+
+
+def _with_plain_hosts(config: Config) -> Config:
+    listen = msgspec.structs.replace(config.listen, host=plain_host(config.listen.host))
+    admin = msgspec.structs.replace(config.admin, host=plain_host(config.admin.host))
+    return msgspec.structs.replace(config, listen=listen, admin=admin)
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:

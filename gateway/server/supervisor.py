@@ -30,7 +30,7 @@ from gateway.server.child_process import (
     START_SECONDS,
     ChildProcess,
 )
-from gateway.server.ports import StartError, check_port
+from gateway.server.ports import StartError, address_of, check_port
 from gateway.server.worker import load_worker
 from gateway.server.worker_server import WorkerServer
 from gateway.server.worker_signals import BEGIN_DRAIN
@@ -73,9 +73,9 @@ def take_signals() -> None:
 def check_ports(config: Config) -> None:
     """Check that every configured address can be bound, before anything is started. Raises StartError."""
     listen, admin = config.listen, config.admin
-    check_port(listen.host, listen.port, "listen.port")
+    check_port(listen.host, listen.port, "listen")
     if admin.enabled:
-        check_port(admin.host, admin.port, "admin.port")
+        check_port(admin.host, admin.port, "admin")
 
 
 class StoreProcess:
@@ -221,7 +221,7 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
     listen = config.listen
     server = WorkerServer(
         "gateway.server.worker:load_worker",
-        address=listen.host,
+        address=address_of(listen.host, "listen"),
         port=listen.port,
         interface=Interfaces.ASGI,
         workers=listen.worker_count(usable_cores()),

@@ -264,7 +264,8 @@ def upstream_stack(
     """Start a stack in front of loadtest/load/mock_upstream.py."""
     with _bench(cores, filters=filters, observed=observed) as bench:
         (port,) = free_ports(1)
-        command = [sys.executable, "-P", "-m", "loadtest.load.mock_upstream", str(port), str(output_tokens), str(pace_ms)]
+        command = [sys.executable, "-P", "-m", "loadtest.load.mock_upstream"]
+        command += [str(port), str(output_tokens), str(pace_ms)]
         processes = {"the upstream": bench.start(command)}
         pool = f'      - {{name: bench, engine: openai, replicas: ["http://127.0.0.1:{port}/v1"]}}'
         yield bench.serve([pool], processes, 32768, "")

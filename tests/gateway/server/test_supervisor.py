@@ -214,3 +214,18 @@ def test_a_taken_port_is_named_by_its_setting() -> None:
         with pytest.raises(StartError, match=rf"127\.0\.0\.1:{admin_port}.*admin\.port"):
             check_ports(free)
         check_ports(without_admin(free))
+
+
+def test_a_host_that_is_not_this_machines_is_named_by_its_setting() -> None:
+    elsewhere = config_of("redis://127.0.0.1:1", REMOTE, host="192.0.2.1", port=free_port())
+    with pytest.raises(StartError, match=r"192\.0\.2\.1:\d+: .*listen\.host"):
+        check_ports(elsewhere)
+    unknown = config_of("redis://127.0.0.1:1", REMOTE, host="nobody.invalid", port=free_port())
+    with pytest.raises(StartError, match=r"nobody\.invalid cannot be resolved: .*listen\.host"):
+        check_ports(unknown)
+
+
+def test_a_name_and_ipv6_can_be_listened_on() -> None:
+    for host in ("localhost", "::1", "::"):
+        config = config_of("redis://127.0.0.1:1", REMOTE, host=host, port=free_port())
+        check_ports(without_admin(config))
