@@ -16,7 +16,7 @@ from gateway.admin.live.feed import Feed
 from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
-from gateway.config.hosts import resolved_host
+from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry

@@ -10,9 +10,9 @@ from typing import Final
 from gateway.cli.command_output import shown_limits
 from gateway.cli.configuration_docs import render
 from gateway.config.errors import ConfigError
-from gateway.config.hosts import with_port
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool
+from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
 from gateway.config.settings import Config, schema, usable_cores

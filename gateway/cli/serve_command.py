@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.config.errors import ConfigError
-from gateway.config.hosts import local_url
 from gateway.config.load import load_config
+from gateway.config.network.hosts import local_url
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError

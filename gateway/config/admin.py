@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gateway.config.base import Record
-from gateway.config.hosts import local_url
+from gateway.config.network.hosts import local_url
 
 
 class Admin(Record, frozen=True, kw_only=True):

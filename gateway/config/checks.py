@@ -7,13 +7,13 @@ from gateway.config.api_keys import secret_problems
 from gateway.config.discovery import discovery_problems
 from gateway.config.errors import echo
 from gateway.config.files import file_problems
-from gateway.config.hosts import host_problems
 from gateway.config.listen import listen_problems
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
 from gateway.config.models.output import output_problems
 from gateway.config.models.routing_checks import routing_problems
 from gateway.config.models.settings import Model
+from gateway.config.network.hosts import host_problems
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
 from gateway.config.settings import Config

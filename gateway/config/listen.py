@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
-from gateway.config.hosts import host_problems
 from gateway.config.media import Media
+from gateway.config.network.hosts import host_problems
+from gateway.config.network.proxies import proxy_problems
 from protos import pem
 
 #: The origin that stands for every origin.
@@ -109,6 +110,15 @@ class Listen(Record, frozen=True, kw_only=True):
             "take for life, in whole seconds; 0: never.",
         ),
     ] = 15.0
+    trusted_proxies: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...],
+        Meta(
+            max_length=256,
+            description="Addresses and blocks (`10.0.0.0/8`) of the proxies before the gateway: from them the client's "
+            "address is taken of `X-Forwarded-For`, else of `Forwarded`, else of `X-Real-IP`. From anybody else these "
+            "headers are ignored.",
+        ),
+    ] = ()
     cors: Annotated[Cors | None, Meta(description="Web pages that may call the API; unset: none.")] = None
     tls: Annotated[ListenTls | None, Meta(description="Serve HTTPS; unset: HTTP.")] = None
     http2: Annotated[
@@ -128,6 +138,7 @@ class Listen(Record, frozen=True, kw_only=True):
 def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for each rule that the types cannot say."""
     yield from host_problems(listen.host, "listen.host")
+    yield from proxy_problems(listen.trusted_proxies, "listen.trusted_proxies")
     for o, origin in enumerate(listen.cors.origins if listen.cors is not None else ()):
         if origin not in (ANY_ORIGIN, "null") and not _ORIGIN.fullmatch(origin):
             yield (

@@ -9,9 +9,9 @@ from gateway.config.api_keys import with_absolute_secrets
 from gateway.config.checks import problems
 from gateway.config.errors import ConfigError, convert
 from gateway.config.files import with_absolute_location
-from gateway.config.hosts import plain_host
 from gateway.config.listen import with_absolute_identity
 from gateway.config.models.settings import Model
+from gateway.config.network.hosts import plain_host
 from gateway.config.observability.journal import with_absolute_journal
 from gateway.config.safety.safety_checks import with_absolute_lists
 from gateway.config.secrets import with_absolute_file

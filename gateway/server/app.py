@@ -33,9 +33,11 @@ from gateway.api.server.http_exchange import OTHER, HttpExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.server.url_hints import suggested_path
+from gateway.config.network.proxies import networks_of
 from gateway.config.settings import Config
 from gateway.server.closing import closing
 from gateway.server.gateway import Gateway
+from gateway.server.trusted_proxies import TrustedProxies, behind_proxies
 from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS
 from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
@@ -171,7 +173,9 @@ def build(config: Config) -> ASGIApp:
         handlers = {one.method: one.handler for one in (first, *others)}
         return Endpoint(state, handlers, first.endpoint, first.errors, cross_origin)
 
-    paths = {path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)}
+    paths: dict[str, ASGIApp] = {
+        path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)
+    }
     # No `methods`: a wrong one gets our error, in the API's form, from the endpoint itself.
     routes = [Route(path, served) for path, served in paths.items()]
     offered = {route.path for route in ROUTES if route.method != ANY}
@@ -182,7 +186,11 @@ def build(config: Config) -> ASGIApp:
         default=Endpoint(state, {ANY: refuse_path}, OTHER, cross_origin=cross_origin),
         lifespan=lifespan,
     )
-    direct: dict[str, ASGIApp] = {path: served for path, served in paths.items() if "{" not in path}
+    if config.listen.trusted_proxies:
+        proxies = TrustedProxies(networks_of(config.listen.trusted_proxies))
+        paths = {path: behind_proxies(served, proxies) for path, served in paths.items()}
+        router = behind_proxies(router, proxies)
+    direct = {path: served for path, served in paths.items() if "{" not in path}
 
     def begin_drain(gateway: Gateway) -> None:
         nonlocal direct, router

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 
 from gateway.config.answers import unusable_answers
 from gateway.config.errors import ConfigError, echo
-from gateway.config.hosts import resolved_host
 from gateway.config.listen import unusable_identity
 from gateway.config.models.heatmap import usable_heatmap
+from gateway.config.network.hosts import resolved_host
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters

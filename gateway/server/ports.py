@@ -3,7 +3,7 @@
 import errno
 import socket
 
-from gateway.config.hosts import resolved_host, with_port
+from gateway.config.network.hosts import resolved_host, with_port
 
 
 class StartError(RuntimeError):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from gateway.config.hosts import host_problems, local_url, plain_host, resolved_host
+from gateway.config.network.hosts import host_problems, local_url, plain_host, resolved_host
 
 
 @pytest.mark.parametrize(
