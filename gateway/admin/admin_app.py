@@ -15,13 +15,14 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import compile_path
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.admin.admin_key import matches
 from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.admin.tenant_operations import TenantView, etag
+from gateway.api.server.discard_body import discard_body
 from gateway.api.server.openai_errors import error_body
 from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import (
@@ -77,8 +78,19 @@ class AdminApp:
         task = asyncio.current_task()
         assert task is not None
         self._active.add(task)
+        ended = False
+
+        async def noted() -> Message:
+            nonlocal ended
+            message = await receive()
+            ended = message["type"] != "http.request" or not message.get("more_body", False)
+            return message
+
+        request = Request(scope, noted)
         try:
-            await self._respond(Request(scope, receive), send)
+            await self._respond(request, send)
+            if not ended and (length := _sent_unasked(request)) is not None:
+                await discard_body(receive, length)
         finally:
             self._active.discard(task)
 
@@ -160,6 +172,17 @@ def _failure(error: PenstockError, methods: Mapping[str, Operation]) -> Response
     if isinstance(error, MethodNotAllowed):
         headers["allow"] = ", ".join(methods)
     return Response(error_body(error), error.status, headers, _JSON)
+
+
+def _sent_unasked(request: Request) -> int | None:
+    """Return the length of a body that the client sends without being asked for it, 0 if unknown; None for no body."""
+    headers = request.headers
+    length = headers.get("content-length", "")
+    if "expect" in headers:
+        return None
+    if _NUMBER.fullmatch(length):
+        return int(length) or None
+    return 0 if "transfer-encoding" in headers else None
 
 
 async def _read(request: Request) -> bytes:

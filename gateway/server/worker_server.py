@@ -69,10 +69,13 @@ class WorkerServer(MPServer):
         ends = time.monotonic() + drain_seconds
         while (left := ends - time.monotonic()) > 0:
             # Again and again: after a worker's restart Granian forgets what has happened meanwhile.
-            super().signal_handler_interrupt()
+            self._end()
             time.sleep(min(_ROUND_SECONDS, left))
-        super().signal_handler_interrupt()
+        self._end()
         self._tell(END_STREAMS)
+
+    def _end(self) -> None:
+        super().signal_handler_interrupt()  # type: ignore[no-untyped-call]
 
     def _told_again(self, seconds: float) -> bool:
         with contextlib.suppress(queue.Empty):
