@@ -21,6 +21,7 @@ from gateway.admin.admin_key import matches
 from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
+from gateway.admin.scrape_key import ScrapeKey
 from gateway.admin.tenant_operations import TenantView, etag
 from gateway.api.server.discard_body import discard_body
 from gateway.api.server.openai_errors import error_body
@@ -56,10 +57,18 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,15}")
 class AdminApp:
     """Answer every request with an operation's answer, or with an error in the gateway's form."""
 
-    def __init__(self, service: Service, key: str, *, operations: Sequence[Operation] = OPERATIONS) -> None:
-        """`key` is the admin key that clients must send."""
+    def __init__(
+        self,
+        service: Service,
+        key: str,
+        *,
+        scrape_key: ScrapeKey | None = None,
+        operations: Sequence[Operation] = OPERATIONS,
+    ) -> None:
+        """`key` is the admin key that clients must send; `scrape_key` opens those operations that are `scraped`."""
         self._service = service
         self._key = key
+        self._scrape_key = scrape_key
         self._active: set[asyncio.Task[Any]] = set()
         self._abandoned = False
         self._resources: dict[str, tuple[re.Pattern[str], dict[str, Operation]]] = {}
@@ -120,7 +129,7 @@ class AdminApp:
             return page
         operation = methods.get(method)
         if operation is None or not operation.public:
-            self._authenticate(request)
+            self._authenticate(request, scraped=operation is not None and operation.scraped)
         if not methods:
             raise RouteNotFound(f"There is nothing at {request.scope['path'][:128]}; see /admin/openapi.json.")
         if operation is None:
@@ -148,9 +157,14 @@ class AdminApp:
                 return methods, match.groupdict()
         return {}, {}
 
-    def _authenticate(self, request: Request) -> None:
-        if not matches(request.headers.get("authorization"), self._key):
+    def _authenticate(self, request: Request, *, scraped: bool) -> None:
+        given = request.headers.get("authorization")
+        if matches(given, self._key):
+            return
+        if self._scrape_key is None or not self._scrape_key.matches(given):
             raise AuthenticationFailed("The admin key is missing or wrong.")
+        if not scraped:
+            raise AuthenticationFailed("This key may read /metrics and nothing else.")
 
 
 def _success(operation: Operation, answer: Any) -> Response:

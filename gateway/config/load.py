@@ -42,8 +42,9 @@ def load_config(path: Path) -> Config:
     state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
     journal = with_absolute_journal(config.observability.journal, folder)
     observability = msgspec.structs.replace(config.observability, journal=journal)
+    admin = msgspec.structs.replace(config.admin, scrape_key=with_absolute_file(config.admin.scrape_key, folder))
     listen, files = with_absolute_identity(config.listen, folder), with_absolute_location(config.files, folder)
-    config = msgspec.structs.replace(config, listen=listen, files=files)
+    config = msgspec.structs.replace(config, listen=listen, files=files, admin=admin)
     return msgspec.structs.replace(
         config, state=state, store=store, models=models, safety=safety, observability=observability
     )

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterator
 
+from gateway.admin.scrape_key import read_scrape_key
 from gateway.config.answers import unusable_answers
 from gateway.config.errors import ConfigError, echo
 from gateway.config.listen import unusable_identity
 from gateway.config.models.heatmap import usable_heatmap
 from gateway.config.network.hosts import resolved_host
+from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters
@@ -26,6 +28,7 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
         *_unknown_hosts(config),
         *unusable_identity(config.listen),
         *unusable_secrets(config),
+        *_unusable_scrape_key(config),
         *unusable_filters(config),
     )
     for where, problem in found:
@@ -47,6 +50,14 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
         inside = f"models[{index}]"
         for at, problem in (*certificate_problems(model, inside), *unusable_answers(model, inside)):
             raise ConfigError(source, at, problem)
+
+
+def _unusable_scrape_key(config: Config) -> Iterator[tuple[str, str]]:
+    if config.admin.enabled and config.admin.scrape_key is not None:
+        try:
+            read_scrape_key(config.admin.scrape_key)
+        except SecretError as error:
+            yield "admin.scrape_key", str(error)
 
 
 def _unknown_hosts(config: Config) -> Iterator[tuple[str, str]]:

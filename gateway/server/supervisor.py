@@ -21,6 +21,7 @@ from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
+from gateway.admin.scrape_key import check_scrape_key
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
 from gateway.server.child_process import (
@@ -161,7 +162,7 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
         return
     try:
         # Create the key here, so that an unusable one ends the start.
-        admin_key(config)
+        check_scrape_key(config, admin_key(config))
     except AdminKeyError as error:
         raise StartError(str(error)) from error
     command = [sys.executable, "-P", "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
