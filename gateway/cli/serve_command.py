@@ -66,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
             make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with admin_api(config, arguments.config), local_replicas(config):
-                serve_workers(config, lambda: _announce(config, key))
+                serve_workers(config, arguments.config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1

@@ -31,6 +31,7 @@ from gateway.server.child_process import (
     START_SECONDS,
     ChildProcess,
 )
+from gateway.server.hangup import say_what_changed
 from gateway.server.ports import StartError, address_of, check_port
 from gateway.server.worker import load_worker
 from gateway.server.worker_server import WorkerServer
@@ -215,8 +216,11 @@ def _running_in_thread(
         thread.join()
 
 
-def serve_workers(config: Config, started: Callable[[], None]) -> None:
-    """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run."""
+def serve_workers(config: Config, config_file: Path, started: Callable[[], None]) -> None:
+    """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run.
+
+    Raises StartError.
+    """
     # glibc gives each thread of a worker a heap of its own, which costs 10 MB and more and gains nothing here.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     listen = config.listen
@@ -251,4 +255,6 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
     threading.Thread(target=started, name="announce", daemon=True).start()
     stop = partial(server.stop_in_order, listen.grace_seconds, listen.drain_seconds)
     threading.Thread(target=stop, name="stop", daemon=True).start()
+    hangups = partial(server.answer_hangups, partial(say_what_changed, config, config_file.resolve()))
+    threading.Thread(target=hangups, name="hangups", daemon=True).start()
     server.serve(target_loader=partial(load_worker, config), wrap_loader=False)

@@ -6,6 +6,7 @@ import queue
 import signal
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 from granian.server.mp import MPServer
@@ -53,10 +54,21 @@ class WorkerServer(MPServer):
         self.respawned_wrks = Restarts()
         # Its `put` may interrupt itself, as in a signal's handler.
         self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._hangups: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def signal_handler_interrupt(self, *_: object) -> None:
         """Begin the stop; a second signal ends the grace."""
         self._signals.put(None)
+
+    def signal_handler_reload(self, *_: object) -> None:
+        """Note a SIGHUP. Granian would restart the workers, which loses requests and reads no configuration."""
+        self._hangups.put(None)
+
+    def answer_hangups(self, answer: Callable[[], None]) -> None:
+        """Call `answer` at each SIGHUP, for ever."""
+        while True:
+            self._hangups.get()
+            answer()
 
     def stop_in_order(self, grace_seconds: float, drain_seconds: float) -> None:
         """Wait for a signal; let the workers drain, end them, and at last have them end their streams."""
