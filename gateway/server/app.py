@@ -37,8 +37,9 @@ from gateway.config.network.proxies import networks_of
 from gateway.config.settings import Config
 from gateway.server.closing import closing
 from gateway.server.gateway import Gateway
+from gateway.server.stop_accepting import stop_accepting
 from gateway.server.trusted_proxies import TrustedProxies, behind_proxies
-from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS
+from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS, STOP_ACCEPTING
 from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
 
@@ -158,6 +159,7 @@ def build(config: Config) -> ASGIApp:
             await gateway.start()
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(BEGIN_DRAIN, begin_drain, gateway)
+            loop.add_signal_handler(STOP_ACCEPTING, stop_accepting, config.listen.port)
             loop.add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
             release_memory()

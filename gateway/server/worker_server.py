@@ -11,13 +11,15 @@ from typing import Any
 
 from granian.server.mp import MPServer
 
-from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS
+from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS, STOP_ACCEPTING
 
 #: If a worker is restarted this often within WORKER_RESTARTS_SECONDS, the gateway ends instead.
 MAX_WORKER_RESTARTS = 5
 WORKER_RESTARTS_SECONDS = 60.0
 #: Seconds between two rounds of telling the workers: a worker may have been started in between.
 _ROUND_SECONDS = 0.2
+#: Seconds for what was accepted last to be read.
+_LAST_SECONDS = 0.3
 
 
 class Restarts(dict[int, float]):
@@ -78,6 +80,9 @@ class WorkerServer(MPServer):
             self._tell(BEGIN_DRAIN)
             if self._told_again(min(_ROUND_SECONDS, left)):
                 break
+        if grace_seconds > 0:
+            self._tell(STOP_ACCEPTING)
+            time.sleep(_LAST_SECONDS)
         ends = time.monotonic() + drain_seconds
         while (left := ends - time.monotonic()) > 0:
             # Again and again: after a worker's restart Granian forgets what has happened meanwhile.
