@@ -120,6 +120,8 @@ class KeptAlive(threading.Thread):
                 client.request("GET", "/v1/models", headers={"Authorization": f"Bearer {self._stack.key}"})
                 answer = client.getresponse()
                 answer.read()
+            except ConnectionRefusedError:
+                return
             except (OSError, http.client.HTTPException) as error:
                 self.lost.append(repr(error))
                 return
@@ -148,6 +150,17 @@ def test_no_request_is_lost_while_a_stop_has_its_grace(start: Callable[..., Stac
     assert stack.wait() == 0, "a second signal ends the grace"
     stack.wait_gone()
     assert "Traceback" not in stack.errors
+
+
+def test_no_request_is_lost_when_the_grace_ends(start: Callable[..., Stack]) -> None:
+    stack = start(listen="grace_seconds: 1, drain_seconds: 5")
+    clients = [KeptAlive(stack) for _ in range(6)]
+    eventually(lambda: all(client.answered > 5 for client in clients), "all clients are served")
+    stack.signal(signal.SIGTERM)
+    for client in clients:
+        client.join(20)
+    assert [client.lost for client in clients] == [[]] * len(clients), "whoever is refused has sent nothing"
+    assert stack.wait() == 0
 
 
 def test_an_answer_that_was_under_way_ends_its_connection_too(start: Callable[..., Stack]) -> None:
