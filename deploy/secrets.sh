@@ -11,4 +11,5 @@ make() {
 }
 
 make admin.key sk-penstock-admin-
+make scrape.key sk-penstock-scrape-
 make grafana.password ''

@@ -29,6 +29,8 @@ from tests.loops import BOUND_SECONDS, until
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
+#: Where requests come from.
+PEER = ("127.0.0.1", 1)
 HELLO = [{"role": "user", "content": "Hello!"}]
 QUIET = Observability(metrics=Metrics(enabled=False), journal=Journal(enabled=False))
 
@@ -135,6 +137,7 @@ class Client:
         path, _, query = path.partition("?")
         scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "headers": list(headers)}
         scope |= {"query_string": query.encode(), "http_version": "1.1", "root_path": "", "scheme": "http"}
+        scope["client"] = PEER
         call.task = asyncio.ensure_future(self._app(scope, call.incoming.get, call.send))
         return call
 

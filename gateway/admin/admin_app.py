@@ -15,13 +15,15 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import compile_path
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gateway.admin.admin_key import matches
 from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
+from gateway.admin.scrape_key import ScrapeKey
 from gateway.admin.tenant_operations import TenantView, etag
+from gateway.api.server.discard_body import discard_body
 from gateway.api.server.openai_errors import error_body
 from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import (
@@ -55,10 +57,18 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,15}")
 class AdminApp:
     """Answer every request with an operation's answer, or with an error in the gateway's form."""
 
-    def __init__(self, service: Service, key: str, *, operations: Sequence[Operation] = OPERATIONS) -> None:
-        """`key` is the admin key that clients must send."""
+    def __init__(
+        self,
+        service: Service,
+        key: str,
+        *,
+        scrape_key: ScrapeKey | None = None,
+        operations: Sequence[Operation] = OPERATIONS,
+    ) -> None:
+        """`key` is the admin key that clients must send; `scrape_key` opens those operations that are `scraped`."""
         self._service = service
         self._key = key
+        self._scrape_key = scrape_key
         self._active: set[asyncio.Task[Any]] = set()
         self._abandoned = False
         self._resources: dict[str, tuple[re.Pattern[str], dict[str, Operation]]] = {}
@@ -77,8 +87,19 @@ class AdminApp:
         task = asyncio.current_task()
         assert task is not None
         self._active.add(task)
+        ended = False
+
+        async def noted() -> Message:
+            nonlocal ended
+            message = await receive()
+            ended = message["type"] != "http.request" or not message.get("more_body", False)
+            return message
+
+        request = Request(scope, noted)
         try:
-            await self._respond(Request(scope, receive), send)
+            await self._respond(request, send)
+            if not ended and (length := _sent_unasked(request)) is not None:
+                await discard_body(receive, length)
         finally:
             self._active.discard(task)
 
@@ -108,7 +129,7 @@ class AdminApp:
             return page
         operation = methods.get(method)
         if operation is None or not operation.public:
-            self._authenticate(request)
+            self._authenticate(request, scraped=operation is not None and operation.scraped)
         if not methods:
             raise RouteNotFound(f"There is nothing at {request.scope['path'][:128]}; see /admin/openapi.json.")
         if operation is None:
@@ -136,9 +157,14 @@ class AdminApp:
                 return methods, match.groupdict()
         return {}, {}
 
-    def _authenticate(self, request: Request) -> None:
-        if not matches(request.headers.get("authorization"), self._key):
+    def _authenticate(self, request: Request, *, scraped: bool) -> None:
+        given = request.headers.get("authorization")
+        if matches(given, self._key):
+            return
+        if self._scrape_key is None or not self._scrape_key.matches(given):
             raise AuthenticationFailed("The admin key is missing or wrong.")
+        if not scraped:
+            raise AuthenticationFailed("This key may read /metrics and nothing else.")
 
 
 def _success(operation: Operation, answer: Any) -> Response:
@@ -160,6 +186,17 @@ def _failure(error: PenstockError, methods: Mapping[str, Operation]) -> Response
     if isinstance(error, MethodNotAllowed):
         headers["allow"] = ", ".join(methods)
     return Response(error_body(error), error.status, headers, _JSON)
+
+
+def _sent_unasked(request: Request) -> int | None:
+    """Return the length of a body that the client sends without being asked for it, 0 if unknown; None for no body."""
+    headers = request.headers
+    length = headers.get("content-length", "")
+    if "expect" in headers:
+        return None
+    if _NUMBER.fullmatch(length):
+        return int(length) or None
+    return 0 if "transfer-encoding" in headers else None
 
 
 async def _read(request: Request) -> bytes:

@@ -16,8 +16,8 @@ PREFIX: Final = "sk-penstock-admin-"
 _FILE: Final = "admin.key"
 _SECRET_BYTES: Final = 32
 # The characters that an `Authorization` header can carry, in a length that cannot be guessed.
-_FORM: Final = re.compile(r"[!-~]{16,512}")
-_FORM_WORDS: Final = "16 to 512 visible ASCII characters without spaces"
+FORM: Final = re.compile(r"[!-~]{16,512}")
+FORM_WORDS: Final = "16 to 512 visible ASCII characters without spaces"
 
 
 class AdminKeyError(RuntimeError):
@@ -41,8 +41,8 @@ def admin_key(config: Config) -> str:
         AdminKeyError: The existing key cannot be used.
     """
     if given := os.environ.get(VARIABLE):
-        if not _FORM.fullmatch(given):
-            raise AdminKeyError(f"{VARIABLE} must have {_FORM_WORDS}")
+        if not FORM.fullmatch(given):
+            raise AdminKeyError(f"{VARIABLE} must have {FORM_WORDS}")
         return given
     path = admin_key_file(config)
     try:
@@ -71,6 +71,6 @@ def _read(path: Path) -> str:
                 f"the admin key {path} is open to other users; run: chmod 600 {path} (or set {VARIABLE} instead)"
             )
         key = file.read(1024).decode("ascii", "replace").strip()
-    if not _FORM.fullmatch(key):
-        raise AdminKeyError(f"the admin key {path} must have {_FORM_WORDS}; remove it, and the next start makes one")
+    if not FORM.fullmatch(key):
+        raise AdminKeyError(f"the admin key {path} must have {FORM_WORDS}; remove it, and the next start makes one")
     return key

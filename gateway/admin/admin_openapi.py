@@ -58,7 +58,10 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": dict(paths),
         "components": {
             "schemas": components,
-            "securitySchemes": {"adminKey": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "adminKey": {"type": "http", "scheme": "bearer"},
+                "scrapeKey": {"type": "http", "scheme": "bearer"},
+            },
         },
         "security": [{"adminKey": []}],
     }
@@ -94,6 +97,8 @@ def _operation(operation: Operation, schema_of: dict[str, Any], components: dict
         described["requestBody"] = {"required": True, "content": {media: {"schema": schema_of[repr(operation.body)]}}}
     if operation.public:
         described["security"] = []
+    elif operation.scraped:
+        described["security"] = [{"adminKey": []}, {"scrapeKey": []}]
     return described
 
 

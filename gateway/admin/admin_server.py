@@ -16,6 +16,8 @@ from gateway.admin.live.feed import Feed
 from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
+from gateway.admin.scrape_key import ScrapeKey
+from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
@@ -36,17 +38,21 @@ async def serve_admin(config: Config, key: str) -> None:
     """Serve until SIGTERM or SIGINT. The port must be free: the server itself would share it.
 
     Raises:
+        SecretError: The scrape key cannot be read.
+        OSError: The host cannot be resolved.
         ValueError: The store's address cannot be read.
     """
     store = Store(store_url(config))
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
     live = Feed(LiveReader(config, registry, store, replicas))
     page = MetricsPage(config, registry, store)
-    app = AdminApp(Service(registry, store, replicas, ProviderVault(store, config), live, page.text), key)
+    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text)
+    scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)
+    app = AdminApp(service, key, scrape_key=scrape_key)
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.
     server = Server(
         app,
-        address=config.admin.host,
+        address=resolved_host(config.admin.host),
         port=config.admin.port,
         interface=Interfaces.ASGINL,
         http=HTTPModes.http1,

@@ -156,5 +156,6 @@ OPERATIONS: Final = (
         "Everything that the gateway counts, in Prometheus' text format",
         get_metrics,
         str,
+        scraped=True,
     ),
 )

@@ -57,7 +57,8 @@ class Operation:
     """One operation. `body` and `answer` are msgspec types, `body` None without one; an answer `str` has the type
     `METRICS`.
 
-    `public`: no admin key is needed. `conditional`: `if-match` is allowed. `tagged`: the answer has an `etag`.
+    `public`: no admin key is needed. `scraped`: the scrape key suffices. `conditional`: `if-match` is allowed.
+    `tagged`: the answer has an `etag`.
     `secret`: no error shows values of the body. `streamed`: the answer may also be a response of its own, which sends
     several such values as server-sent events.
     """
@@ -73,6 +74,7 @@ class Operation:
     status: int = 200
     errors: tuple[type[PenstockError], ...] = ()
     public: bool = False
+    scraped: bool = False
     conditional: bool = False
     tagged: bool = False
     secret: bool = False

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
+from gateway.admin.scrape_key import check_scrape_key
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.server.ports import StartError, check_port
@@ -30,7 +31,8 @@ def _run(arguments: argparse.Namespace) -> int:
         config = load_config(arguments.config)
         configure_logging(config.observability.logs.format)
         key = admin_key(config)
-        check_port(config.admin.host, config.admin.port, "admin.port")
+        check_scrape_key(config, key)
+        check_port(config.admin.host, config.admin.port, "admin")
         uvloop.run(serve_admin(config, key))
     except (ConfigError, AdminKeyError, SocketPathError, StartError) as error:
         print(f"penstock admin: {error}", file=sys.stderr)

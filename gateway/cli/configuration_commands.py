@@ -12,6 +12,7 @@ from gateway.cli.configuration_docs import render
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool
+from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
 from gateway.config.settings import Config, schema, usable_cores
@@ -78,10 +79,10 @@ def _summary(config: Config, cores: int) -> Iterator[str]:
     """Describe what a configuration starts and connects to, line by line."""
     workers = config.listen.worker_count(cores)
     store = f"embedded Valkey, data in {config.state_dir}" if config.store.embedded else config.store.shown_url
-    yield f"listen   {config.listen.host}:{config.listen.port}"
+    yield f"listen   {with_port(config.listen.host, config.listen.port)}"
     yield f"workers  {workers}{f' (auto: one for each of {cores} cores)' if config.listen.workers == 'auto' else ''}"
     yield f"store    {store}"
-    yield f"admin    {f'{config.admin.host}:{config.admin.port}' if config.admin.enabled else 'off'}"
+    yield f"admin    {with_port(config.admin.host, config.admin.port) if config.admin.enabled else 'off'}"
     for model in config.models:
         yield ""
         yield from _model_summary(model)

@@ -29,6 +29,10 @@ _COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
+    if argv is None:
+        # Every Python process under this one goes by it: else a child takes modules from the working directory, such
+        # as a `multiprocessing.py` that lies there.
+        os.environ["PYTHONSAFEPATH"] = "1"
     try:
         status = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()

@@ -13,6 +13,7 @@ from pathlib import Path
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
+from gateway.config.network.hosts import local_url
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
@@ -65,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
             make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with admin_api(config, arguments.config), local_replicas(config):
-                serve_workers(config, lambda: _announce(config, key))
+                serve_workers(config, arguments.config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
@@ -85,9 +86,7 @@ async def _fresh_key(config: Config) -> str:
 
 def _announce(config: Config, key: str | None) -> None:
     """Wait until the gateway is ready, then print its address and how to use it."""
-    host = "127.0.0.1" if config.listen.host in ("0.0.0.0", "::") else config.listen.host
-    scheme = "http" if config.listen.tls is None else "https"
-    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.listen.port}"
+    base = local_url("http" if config.listen.tls is None else "https", config.listen.host, config.listen.port)
     if not _wait_until_ready(f"{base}/readyz"):
         print(f"penstock: not ready after {READY_SECONDS:.0f} s; {base}/readyz says why", file=sys.stderr)
         return

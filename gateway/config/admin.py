@@ -5,6 +5,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from gateway.config.base import Record
+from gateway.config.network.hosts import local_url
+from gateway.config.secrets import SecretSource
 
 
 class Admin(Record, frozen=True, kw_only=True):
@@ -12,12 +14,18 @@ class Admin(Record, frozen=True, kw_only=True):
 
     enabled: Annotated[bool, Meta(description="Whether `penstock serve` runs it.")] = True
     host: Annotated[
-        str, Meta(min_length=1, max_length=255, description="Address to listen on; keep it away from clients.")
+        str, Meta(min_length=1, max_length=255, description="Address or name to listen on; keep it away from clients.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8081
+    scrape_key: Annotated[
+        SecretSource | None,
+        Meta(
+            description="A key that may read `/metrics` and nothing else, for Prometheus: 16 to 512 visible ASCII "
+            "characters, not those of the admin key. Unset: only the admin key may."
+        ),
+    ] = None
 
     @property
     def url(self) -> str:
         """The admin API's URL as this machine reaches it."""
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return local_url("http", self.host, self.port)

@@ -13,6 +13,7 @@ from gateway.config.models.engine_checks import pool_problems, runs_adapters
 from gateway.config.models.output import output_problems
 from gateway.config.models.routing_checks import routing_problems
 from gateway.config.models.settings import Model
+from gateway.config.network.hosts import host_problems
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
 from gateway.config.settings import Config
@@ -27,6 +28,7 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
         # Workers would share the port, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from listen_problems(config.listen)
+    yield from host_problems(config.admin.host, "admin.host")
     yield from alerts_problems(config.alerts)
     yield from secret_problems(config)
     yield from discovery_problems(config.discovery)

@@ -10,6 +10,8 @@ from msgspec import Meta
 
 from gateway.config.base import Record
 from gateway.config.media import Media
+from gateway.config.network.hosts import host_problems
+from gateway.config.network.proxies import proxy_problems
 from protos import pem
 
 #: The origin that stands for every origin.
@@ -50,7 +52,12 @@ class Listen(Record, frozen=True, kw_only=True):
 
     host: Annotated[
         str,
-        Meta(min_length=1, max_length=255, description="Address to listen on; `0.0.0.0` is every IPv4 interface."),
+        Meta(
+            min_length=1,
+            max_length=255,
+            description="Address or name to listen on; `0.0.0.0` is every IPv4 interface, `::` every interface. A name "
+            "is resolved at the start, to IPv4 if it can be.",
+        ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8080
     workers: Annotated[
@@ -65,9 +72,18 @@ class Listen(Record, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=1_000_000, description="Requests that one worker holds at once; one more is answered with 503."),
     ] = 4096
+    grace_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="Time after SIGTERM in which requests are still taken, in seconds: `/readyz` is 503 at once, "
+            "and each answer ends its connection. It should be longer than a load balancer needs to notice.",
+        ),
+    ] = 5.0
     drain_seconds: Annotated[
         float,
-        Meta(ge=0, le=3600, description="Time that running requests get to finish after SIGTERM, in seconds."),
+        Meta(ge=0, le=3600, description="Time that running requests get to finish after that, in seconds."),
     ] = 30.0
     header_timeout_seconds: Annotated[
         int,
@@ -94,6 +110,15 @@ class Listen(Record, frozen=True, kw_only=True):
             "take for life, in whole seconds; 0: never.",
         ),
     ] = 15.0
+    trusted_proxies: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...],
+        Meta(
+            max_length=256,
+            description="Addresses and blocks (`10.0.0.0/8`) of the proxies before the gateway: from them the client's "
+            "address is taken of `X-Forwarded-For`, else of `Forwarded`, else of `X-Real-IP`. From anybody else these "
+            "headers are ignored.",
+        ),
+    ] = ()
     cors: Annotated[Cors | None, Meta(description="Web pages that may call the API; unset: none.")] = None
     tls: Annotated[ListenTls | None, Meta(description="Serve HTTPS; unset: HTTP.")] = None
     http2: Annotated[
@@ -112,6 +137,8 @@ class Listen(Record, frozen=True, kw_only=True):
 
 def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for each rule that the types cannot say."""
+    yield from host_problems(listen.host, "listen.host")
+    yield from proxy_problems(listen.trusted_proxies, "listen.trusted_proxies")
     for o, origin in enumerate(listen.cors.origins if listen.cors is not None else ()):
         if origin not in (ANY_ORIGIN, "null") and not _ORIGIN.fullmatch(origin):
             yield (

@@ -11,6 +11,7 @@ from gateway.config.errors import ConfigError, convert
 from gateway.config.files import with_absolute_location
 from gateway.config.listen import with_absolute_identity
 from gateway.config.models.settings import Model
+from gateway.config.network.hosts import plain_host
 from gateway.config.observability.journal import with_absolute_journal
 from gateway.config.safety.safety_checks import with_absolute_lists
 from gateway.config.secrets import with_absolute_file
@@ -31,6 +32,7 @@ def load_config(path: Path) -> Config:
     if not isinstance(value, dict):
         raise ConfigError(source, "", "the file is empty" if value is None else "expected a mapping with models in it")
     config = convert(value, Config, source)
+    config = _with_plain_hosts(config)
     for where, problem in problems(config):
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
@@ -40,11 +42,18 @@ def load_config(path: Path) -> Config:
     state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
     journal = with_absolute_journal(config.observability.journal, folder)
     observability = msgspec.structs.replace(config.observability, journal=journal)
+    admin = msgspec.structs.replace(config.admin, scrape_key=with_absolute_file(config.admin.scrape_key, folder))
     listen, files = with_absolute_identity(config.listen, folder), with_absolute_location(config.files, folder)
-    config = msgspec.structs.replace(config, listen=listen, files=files)
+    config = msgspec.structs.replace(config, listen=listen, files=files, admin=admin)
     return msgspec.structs.replace(
         config, state=state, store=store, models=models, safety=safety, observability=observability
     )
+
+
+def _with_plain_hosts(config: Config) -> Config:
+    listen = msgspec.structs.replace(config.listen, host=plain_host(config.listen.host))
+    admin = msgspec.structs.replace(config.admin, host=plain_host(config.admin.host))
+    return msgspec.structs.replace(config, listen=listen, admin=admin)
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:

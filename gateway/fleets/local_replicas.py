@@ -22,7 +22,8 @@ def replica_command(config: Config, model_index: int, pool_index: int) -> list[s
     """The `penstock replica` command line that hosts a local pool, all its replicas in one process."""
     model = config.models[model_index]
     pool = model.pools[pool_index]
-    command = [sys.executable, "-m", "gateway.cli.main", "replica", "--engine", pool.engine, "--model", model.name]
+    command = [sys.executable, "-P", "-m", "gateway.cli.main", "replica"]
+    command += ["--engine", pool.engine, "--model", model.name]
     if model.tokenizer is not None:
         command += ["--tokenizer", model.tokenizer]
     command += ["--max-sequence-tokens", str(model.context)]

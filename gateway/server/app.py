@@ -33,9 +33,13 @@ from gateway.api.server.http_exchange import OTHER, HttpExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.server.url_hints import suggested_path
+from gateway.config.network.proxies import networks_of
 from gateway.config.settings import Config
-from gateway.server.end_streams import END_STREAMS
+from gateway.server.closing import closing
 from gateway.server.gateway import Gateway
+from gateway.server.stop_accepting import stop_accepting
+from gateway.server.trusted_proxies import TrustedProxies, behind_proxies
+from gateway.server.worker_signals import BEGIN_DRAIN, END_STREAMS, STOP_ACCEPTING
 from gateway.text.tokens.loader import release_memory
 from protos.errors import MethodNotAllowed, RouteNotFound
 
@@ -153,7 +157,10 @@ def build(config: Config) -> ASGIApp:
         state.services = gateway.services
         try:
             await gateway.start()
-            asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(BEGIN_DRAIN, begin_drain, gateway)
+            loop.add_signal_handler(STOP_ACCEPTING, stop_accepting, config.listen.port)
+            loop.add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
             release_memory()
             gc.freeze()
@@ -168,18 +175,31 @@ def build(config: Config) -> ASGIApp:
         handlers = {one.method: one.handler for one in (first, *others)}
         return Endpoint(state, handlers, first.endpoint, first.errors, cross_origin)
 
-    paths = {path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)}
+    paths: dict[str, ASGIApp] = {
+        path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)
+    }
     # No `methods`: a wrong one gets our error, in the API's form, from the endpoint itself.
     routes = [Route(path, served) for path, served in paths.items()]
     offered = {route.path for route in ROUTES if route.method != ANY}
     refuse_path = partial(_refuse_path, known=[route.path_regex for route in routes if route.path in offered])
-    router = Router(
+    router: ASGIApp = Router(
         routes=routes,
         redirect_slashes=False,
         default=Endpoint(state, {ANY: refuse_path}, OTHER, cross_origin=cross_origin),
         lifespan=lifespan,
     )
+    if config.listen.trusted_proxies:
+        proxies = TrustedProxies(networks_of(config.listen.trusted_proxies))
+        paths = {path: behind_proxies(served, proxies) for path, served in paths.items()}
+        router = behind_proxies(router, proxies)
     direct = {path: served for path, served in paths.items() if "{" not in path}
+
+    def begin_drain(gateway: Gateway) -> None:
+        nonlocal direct, router
+        if not gateway.draining:
+            gateway.begin_drain()
+            direct = {path: closing(served) for path, served in direct.items()}
+            router = closing(router)
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         # Every coroutine between the server and the stream is resumed once per token, and Starlette's application

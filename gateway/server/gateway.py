@@ -157,6 +157,8 @@ class Gateway:
         callers = Callers(KeyStore(self._store), self._directory, len(config.tiers))
         self._runner = BatchRunner(config, catalog, InternalRequests(self.services, routes), jobs, self._files, callers)
         self._tasks: list[asyncio.Task[None]] = []
+        #: Whether the process has been told to end; it may still take requests.
+        self.draining = False
 
     async def start(self) -> None:
         """Connect to the store and the replicas; return when ready, or when waiting longer would not help."""
@@ -221,8 +223,8 @@ class Gateway:
         return found
 
     async def ready(self) -> bool:
-        """Return whether a request for any model could be served now, of at least one tenant."""
-        if not all(model.fleet.ready for model in self.models.values()):
+        """Return whether a request for any model could be served now, of at least one tenant; never while draining."""
+        if self.draining or not all(model.fleet.ready for model in self.models.values()):
             return False
         try:
             await self._store.ping()
@@ -230,6 +232,12 @@ class Gateway:
             # A load balancer that avoided every worker would cut off tenants that are served while the store is away.
             return self._directory.any_fail_open
         return True
+
+    def begin_drain(self) -> None:
+        """Not be ready any more, and end the connections of the requests that run with their answers."""
+        self.draining = True
+        for exchange in self.watchdog.active:
+            exchange.close_connection()
 
     def end_streams(self) -> None:
         """End every request with an error that its client can see: the process has no time left."""

@@ -1,11 +1,14 @@
 """Check what a configuration refers to on this machine: tokenizers, files, certificates, secrets, filters."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from gateway.admin.scrape_key import read_scrape_key
 from gateway.config.answers import unusable_answers
 from gateway.config.errors import ConfigError, echo
 from gateway.config.listen import unusable_identity
 from gateway.config.models.heatmap import usable_heatmap
+from gateway.config.network.hosts import resolved_host
+from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters
@@ -17,10 +20,18 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
     """Check every tokenizer and file that the configuration names; `bundled` tokenizers need no files.
 
     Raises:
-        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
-            model and the shapes of its pools, or a certificate, its key, a secret or a filter cannot be used.
+        ConfigError: A host to listen on cannot be resolved, a tokenizer is neither a bundled name nor a readable file
+            or folder, a heatmap is not one of the model and the shapes of its pools, or a certificate, its key, a
+            secret or a filter cannot be used.
     """
-    for where, problem in (*unusable_identity(config.listen), *unusable_secrets(config), *unusable_filters(config)):
+    found = (
+        *_unknown_hosts(config),
+        *unusable_identity(config.listen),
+        *unusable_secrets(config),
+        *_unusable_scrape_key(config),
+        *unusable_filters(config),
+    )
+    for where, problem in found:
         raise ConfigError(source, where, problem)
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"
@@ -39,3 +50,22 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
         inside = f"models[{index}]"
         for at, problem in (*certificate_problems(model, inside), *unusable_answers(model, inside)):
             raise ConfigError(source, at, problem)
+
+
+def _unusable_scrape_key(config: Config) -> Iterator[tuple[str, str]]:
+    if config.admin.enabled and config.admin.scrape_key is not None:
+        try:
+            read_scrape_key(config.admin.scrape_key)
+        except SecretError as error:
+            yield "admin.scrape_key", str(error)
+
+
+def _unknown_hosts(config: Config) -> Iterator[tuple[str, str]]:
+    hosts = {"listen.host": config.listen.host}
+    if config.admin.enabled:
+        hosts["admin.host"] = config.admin.host
+    for where, host in hosts.items():
+        try:
+            resolved_host(host)
+        except OSError as error:
+            yield where, f"{host} cannot be resolved: {error.strerror}"

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import resource_tracker
@@ -20,10 +19,9 @@ from pathlib import Path
 from granian.constants import HTTPModes, Interfaces, Loops, SSLProtocols
 from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
-from granian.server import Server
-from granian.server.mp import MPServer
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
+from gateway.admin.scrape_key import check_scrape_key
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
 from gateway.server.child_process import (
@@ -33,21 +31,20 @@ from gateway.server.child_process import (
     START_SECONDS,
     ChildProcess,
 )
-from gateway.server.end_streams import END_STREAMS
-from gateway.server.ports import StartError, check_port
+from gateway.server.hangup import say_what_changed
+from gateway.server.ports import StartError, address_of, check_port
 from gateway.server.worker import load_worker
+from gateway.server.worker_server import WorkerServer
+from gateway.server.worker_signals import BEGIN_DRAIN
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 
 log = logging.getLogger(__name__)
 
-#: If a worker is restarted this often within WORKER_RESTARTS_SECONDS, the gateway ends instead.
-MAX_WORKER_RESTARTS = 5
-WORKER_RESTARTS_SECONDS = 60.0
-#: Seconds that a worker gets beyond the grace period, to end its streams with an error.
+#: Seconds that a worker gets beyond `listen.drain_seconds`, to end its streams with an error.
 KILL_SECONDS = 2
 #: Bound on one HTTP/2 request's headers, names and values together.
 MAX_HEADER_BYTES = 1 << 16
-#: Seconds that the admin API gets after SIGTERM, beyond its own grace period.
+#: Seconds that the admin API gets after SIGTERM, beyond its own time to finish.
 ADMIN_STOP_SECONDS = 5.0
 
 
@@ -60,6 +57,8 @@ def take_signals() -> None:
     """
     # Granian unblocks SIGINT when it starts this helper, so the helper comes first.
     resource_tracker.ensure_running()
+    # A child inherits this: a worker that has not yet come to its handler is not ended by the signal.
+    signal.signal(BEGIN_DRAIN, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -76,9 +75,9 @@ def take_signals() -> None:
 def check_ports(config: Config) -> None:
     """Check that every configured address can be bound, before anything is started. Raises StartError."""
     listen, admin = config.listen, config.admin
-    check_port(listen.host, listen.port, "listen.port")
+    check_port(listen.host, listen.port, "listen")
     if admin.enabled:
-        check_port(admin.host, admin.port, "admin.port")
+        check_port(admin.host, admin.port, "admin")
 
 
 class StoreProcess:
@@ -164,10 +163,10 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
         return
     try:
         # Create the key here, so that an unusable one ends the start.
-        admin_key(config)
+        check_scrape_key(config, admin_key(config))
     except AdminKeyError as error:
         raise StartError(str(error)) from error
-    command = [sys.executable, "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
+    command = [sys.executable, "-P", "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
     process = ChildProcess("the admin API", command)
 
     def start(_: threading.Event) -> None:
@@ -217,35 +216,17 @@ def _running_in_thread(
         thread.join()
 
 
-class Restarts(dict[int, float]):
-    """Granian's record of worker restarts, by which it recognizes a crash loop.
+def serve_workers(config: Config, config_file: Path, started: Callable[[], None]) -> None:
+    """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run.
 
-    By default Granian gives up as soon as a worker dies within 5.5 s of its restart; this record shows it a restart
-    only when there have been MAX_WORKER_RESTARTS within WORKER_RESTARTS_SECONDS.
+    Raises StartError.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._times: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_WORKER_RESTARTS))
-
-    def __setitem__(self, worker: int, time_: float) -> None:
-        times = self._times[worker]
-        times.append(time_)
-        if len(times) == MAX_WORKER_RESTARTS and time_ - times[0] < WORKER_RESTARTS_SECONDS:
-            super().__setitem__(worker, time_)
-
-    def clear(self) -> None:
-        """Keep the record: Granian clears it before each restart, but restarts count here by time."""
-
-
-def serve_workers(config: Config, started: Callable[[], None]) -> None:
-    """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run."""
     # glibc gives each thread of a worker a heap of its own, which costs 10 MB and more and gains nothing here.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     listen = config.listen
-    server = Server(
+    server = WorkerServer(
         "gateway.server.worker:load_worker",
-        address=listen.host,
+        address=address_of(listen.host, "listen"),
         port=listen.port,
         interface=Interfaces.ASGI,
         workers=listen.worker_count(usable_cores()),
@@ -271,17 +252,9 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
         # Granian's log lines take the same form as all others.
         log_dictconfig={"handlers": {}, "loggers": {"_granian": {"propagate": True}}},
     )
-    server.respawned_wrks = Restarts()
     threading.Thread(target=started, name="announce", daemon=True).start()
-    threading.Thread(target=_end_streams, args=(server, listen.drain_seconds), name="grace", daemon=True).start()
+    stop = partial(server.stop_in_order, listen.grace_seconds, listen.drain_seconds)
+    threading.Thread(target=stop, name="stop", daemon=True).start()
+    hangups = partial(server.answer_hangups, partial(say_what_changed, config, config_file.resolve()))
+    threading.Thread(target=hangups, name="hangups", daemon=True).start()
     server.serve(target_loader=partial(load_worker, config), wrap_loader=False)
-
-
-def _end_streams(server: MPServer, drain_seconds: float) -> None:
-    """After the grace period following a signal, make the workers end their streams; Granian then kills them."""
-    while not server.interrupt_signal:
-        time.sleep(0.2)
-    time.sleep(drain_seconds)
-    for worker in list(server.wrks):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.inner.pid, END_STREAMS)

@@ -14,7 +14,7 @@ from loadtest.load.processes import choose_cores, process_tree, running
 from loadtest.load.stack import create_key, free_ports, wait_until_ready, workers_of
 from protos.script import Line
 
-_CLI = [sys.executable, "-m", "gateway.cli.main"]
+_CLI = [sys.executable, "-P", "-m", "gateway.cli.main"]
 #: Milliseconds of an engine's step: so long that a worker is done with it before the next one, however it is counted.
 PACE_MS = 20.0
 
@@ -57,7 +57,7 @@ def cost_stack(
             started = _engine(setup, model, at, 0.0 if model == WHOLE else pace_ms, folder)
             processes[f"the replica {model}"] = ending.enter_context(running(started, load_core, log=log))
         if setup.telemetry:
-            started = [sys.executable, "-m", "loadtest.load.collector", str(collector_port)]
+            started = [sys.executable, "-P", "-m", "loadtest.load.collector", str(collector_port)]
             processes["the collector"] = ending.enter_context(running(started, load_core, log=log))
         served = [*command(folder), "serve", "--config", str(config)]
         gateway = ending.enter_context(running(served, gateway_core, log=log))
@@ -75,7 +75,7 @@ def cost_stack(
 def _engine(setup: Setup, model: str, port: int, pace_ms: float, folder: Path) -> list[str]:
     """Return the command of what answers for a model; without a pace, as fast as it can."""
     if setup.relayed:
-        return [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(WORDS[model]), f"{pace_ms:g}"]
+        return [sys.executable, "-P", "-m", "loadtest.load.mock_upstream", str(port), str(WORDS[model]), f"{pace_ms:g}"]
     answers = folder / f"{model}.jsonl"
     answers.write_bytes(msgspec.json.encode(Line("", setup.answer(model))) + b"\n")
     pace = ["--pace-ms", f"{pace_ms:g}"] if pace_ms else ["--instant"]

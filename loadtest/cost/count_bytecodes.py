@@ -62,7 +62,7 @@ def count_bytecodes(
 @contextlib.contextmanager
 def _counted_stack(scenario: Scenario) -> Iterator[tuple[CostStack, CounterClient]]:
     def command(folder: Path) -> list[str]:
-        return [sys.executable, "-m", "loadtest.cost.counted_serve", str(folder / "counter.sock")]
+        return [sys.executable, "-P", "-m", "loadtest.cost.counted_serve", str(folder / "counter.sock")]
 
     with cost_stack(scenario.setup, command=command) as stack, connected(str(stack.folder / "counter.sock")) as counter:
         yield stack, counter

@@ -43,7 +43,7 @@ def valgrind_command(folder: Path) -> list[str]:
     options = ["--tool=callgrind", "--instr-atstart=no", *_CACHES, f"--callgrind-out-file={out}"]
     program.write_text(f'#!/bin/sh\nexec valgrind {shlex.join(options)} {shlex.quote(sys.executable)} "$@"\n')
     program.chmod(0o700)
-    return [sys.executable, "-m", "loadtest.cost.wrapped_serve", str(program)]
+    return [sys.executable, "-P", "-m", "loadtest.cost.wrapped_serve", str(program)]
 
 
 def start_counting(pid: int) -> None:

@@ -21,7 +21,7 @@ STREAMS: Final = 8
 TRACED_EVERY: Final = 100
 
 _BASE: Final = """\
-listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
+listen: {{host: 127.0.0.1, port: {port}, workers: 1, grace_seconds: 0, drain_seconds: 2}}
 state: state
 admin: {{enabled: false}}
 models:

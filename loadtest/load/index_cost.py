@@ -102,7 +102,7 @@ def rss_gb(blocks: int) -> float:
         "import resource; from loadtest.load.index_cost import fill; "
         f"index = fill({blocks}); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    answer = subprocess.run([sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True)
     return int(answer.stdout) * 1024 / 1e9
 
 

@@ -41,10 +41,10 @@ _TENANTS: Final[Mapping[Variant, str]] = {
 _SYSTEM: Final = "You are a helpful assistant."
 _READY_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 60.0
-_CLI: Final = [sys.executable, "-m", "gateway.cli.main"]
+_CLI: Final = [sys.executable, "-P", "-m", "gateway.cli.main"]
 #: The tenant `limited` has every kind of limit, each too high to be reached.
 _CONFIG: Final = """\
-listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, drain_seconds: 2}}
+listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, grace_seconds: 0, drain_seconds: 2}}
 state: state
 admin: {{enabled: false}}
 models:
@@ -189,7 +189,7 @@ class Stack:
             watch_cores=[self.gateway_core, self.load_core] if watched else [],
         )
         output = subprocess.PIPE if watched else subprocess.DEVNULL
-        command = [sys.executable, "-m", "loadtest.load.client"]
+        command = [sys.executable, "-P", "-m", "loadtest.load.client"]
         with running(command, self.load_core, stdin=subprocess.PIPE, stdout=output) as client:
             assert client.stdin is not None
             client.stdin.write(msgspec.json.encode(spec))
@@ -264,7 +264,8 @@ def upstream_stack(
     """Start a stack in front of loadtest/load/mock_upstream.py."""
     with _bench(cores, filters=filters, observed=observed) as bench:
         (port,) = free_ports(1)
-        command = [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(output_tokens), str(pace_ms)]
+        command = [sys.executable, "-P", "-m", "loadtest.load.mock_upstream"]
+        command += [str(port), str(output_tokens), str(pace_ms)]
         processes = {"the upstream": bench.start(command)}
         pool = f'      - {{name: bench, engine: openai, replicas: ["http://127.0.0.1:{port}/v1"]}}'
         yield bench.serve([pool], processes, 32768, "")
@@ -308,7 +309,7 @@ class _Bench:
             (self.folder / _BLOCKLIST).write_text("\n".join(terms))
         if self.observed:
             (collector,) = free_ports(1)
-            command = [sys.executable, "-m", "loadtest.load.collector", str(collector)]
+            command = [sys.executable, "-P", "-m", "loadtest.load.collector", str(collector)]
             processes = {**processes, "the collector": self.start(command)}
             text += _OBSERVED.format(port=collector)
         else:

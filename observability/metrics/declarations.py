@@ -182,9 +182,7 @@ REPLICA_WAITING: Final = Metric(
 )
 REPLICA_IN_FLIGHT: Final = Metric("replica_in_flight", "gauge", "Sequences that workers have there.", _REPLICA)
 REPLICA_KV_USED: Final = Metric("replica_kv_blocks_used", "gauge", "KV blocks in use.", _REPLICA, across="newest")
-REPLICA_KV_TOTAL: Final = Metric(
-    "replica_kv_blocks_total", "gauge", "KV blocks that there are.", _REPLICA, across="newest"
-)
+REPLICA_KV_TOTAL: Final = Metric("replica_kv_blocks", "gauge", "KV blocks that there are.", _REPLICA, across="newest")
 REPLICA_SHARE: Final = Metric(
     "replica_share",
     "gauge",

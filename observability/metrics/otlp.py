@@ -29,10 +29,10 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from observability.export_reasons import LastMessage, NotedSession, SaidReasons
 from observability.exposition import Family
 from observability.metrics.declarations import BY_NAME
 from observability.metrics.genai import ATTRIBUTES, NAMES
-from observability.printable import printable
 from observability.tracing.spans import process_resource
 
 log = logging.getLogger(__name__)
@@ -43,9 +43,7 @@ TIMEOUT_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 #: Attributes that the conventions require of each of their metrics. Requests of all endpoints are in one.
 _GENAI_CONSTANT: Final = {"gen_ai.provider.name": SERVICE, "gen_ai.operation.name": "inference"}
-#: The exporter logs one or more lines for each export that fails.
 _SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
-_MOST_TEXT: Final = 300
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 
@@ -71,7 +69,9 @@ class MetricsExporter:
         self._exporter: OTLPMetricExporter | None = None
         # A daemon: nothing can be done about a collector that hangs while the process ends.
         self._thread = threading.Thread(target=self._run, name="metrics export", daemon=True)
-        self._message = _LastMessage()
+        self._message = LastMessage()
+        self._session = NotedSession()
+        self._said = SaidReasons()
         self._failing = False
         #: Failed exports.
         self.failures = 0
@@ -92,10 +92,14 @@ class MetricsExporter:
     def _run(self) -> None:
         logging.getLogger(_SDK_LOGGER).addFilter(self._message)
         self._exporter = OTLPMetricExporter(
-            endpoint=self._endpoint, headers=self._headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip
+            endpoint=self._endpoint,
+            headers=self._headers,
+            timeout=TIMEOUT_SECONDS,
+            compression=Compression.Gzip,
+            session=self._session,
         )
         while not self._ended.wait(self._interval):
-            self._message.last = ""
+            self._message.last = self._session.problem = ""
             try:
                 sent = self._exporter.export(metrics_data(self._gather(), time.time_ns())) is MetricExportResult.SUCCESS
             except Exception as error:
@@ -105,27 +109,14 @@ class MetricsExporter:
 
     def _log_result(self, sent: bool) -> None:
         self.failures += not sent
-        if sent is not self._failing:
-            return
-        self._failing = not sent
-        if sent:
+        if not sent:
+            reason = self._session.problem or self._message.last or "it failed"
+            if self._said.is_new(reason):
+                log.warning("metrics cannot be sent to %s, which is tried again: %s", self._endpoint, reason)
+        elif self._failing:
+            self._said.clear()
             log.warning("metrics go to %s again", self._endpoint)
-        else:
-            reason = self._message.last or "it failed"
-            log.warning("metrics cannot be sent to %s, which is tried again: %s", self._endpoint, reason)
-
-
-class _LastMessage(logging.Filter):
-    """Keep the exporter's last log message instead of writing it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep the message and suppress the record."""
-        self.last = printable(record.getMessage())[:_MOST_TEXT]
-        return False
+        self._failing = not sent
 
 
 def metrics_url(endpoint: str) -> str:

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind
 
-from observability.printable import printable
+from observability.export_reasons import LastMessage, NotedSession, SaidReasons
 
 log = logging.getLogger(__name__)
 
@@ -20,37 +20,31 @@ log = logging.getLogger(__name__)
 TIMEOUT_SECONDS: Final = 5.0
 #: Seconds after a failure from which on a successful export means that the collector works again.
 RECOVERY_SECONDS: Final = 5.0
-#: The exporter logs one or more lines for each batch that fails.
 _SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
-_MOST_TEXT: Final = 300
-
-
-class _LastMessage(logging.Filter):
-    """Keep the exporter's last log message instead of writing it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep the message and suppress the record."""
-        self.last = printable(record.getMessage())[:_MOST_TEXT]
-        return False
 
 
 class LoggedExporter(SpanExporter):
-    """Wrap an exporter; log once when it fails and once when it works again.
+    """Wrap an exporter; log each reason for which it fails once, and once when it works again.
 
     `taken` counts spans that have left the processor's queue, `lost` requests whose spans reached no collector. Both
     are written by the processor's thread alone.
     """
 
-    def __init__(self, exporter: SpanExporter, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds."""
+    def __init__(
+        self,
+        exporter: SpanExporter,
+        endpoint: str,
+        *,
+        session: NotedSession | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`session` is the exporter's, if it has one; `clock` returns seconds."""
         self._exporter = exporter
+        self._session = session
+        self._said = SaidReasons()
         self._endpoint = endpoint
         self._clock = clock
-        self._message = _LastMessage()
+        self._message = LastMessage()
         self._logger = logging.getLogger(_SDK_LOGGER)
         self._logger.addFilter(self._message)
         self._failed_at: float | None = None
@@ -73,6 +67,8 @@ class LoggedExporter(SpanExporter):
         result = SpanExportResult.FAILURE
         if not self._given_up.is_set():
             self._message.last = ""
+            if self._session is not None:
+                self._session.problem = ""
             try:
                 result = self._exporter.export(spans)
             except Exception as error:
@@ -86,22 +82,19 @@ class LoggedExporter(SpanExporter):
     def _note_success(self) -> None:
         if self._failed_at is not None and self._clock() - self._failed_at >= RECOVERY_SECONDS:
             self._failed_at = None
+            self._said.clear()
             log.info(
                 "traces go to %s again; those of %d requests were lost", self._endpoint, self.lost - self._lost_before
             )
 
     def _note_failure(self, requests: int) -> None:
-        first = self._failed_at is None
-        if first:
+        if self._failed_at is None:
             self._lost_before = self.lost
         self.lost += requests
         self._failed_at = self._clock()
-        if first and not self._given_up.is_set():
-            log.warning(
-                "traces cannot be sent to %s and are lost until they can: %s",
-                self._endpoint,
-                self._message.last or "it failed",
-            )
+        reason = (self._session.problem if self._session is not None else "") or self._message.last or "it failed"
+        if not self._given_up.is_set() and self._said.is_new(reason):
+            log.warning("traces cannot be sent to %s and are lost until they can: %s", self._endpoint, reason)
 
     def give_up(self) -> None:
         """Export nothing more; an export under way ends by its timeout."""
@@ -126,6 +119,8 @@ def traces_url(endpoint: str) -> str:
     return base if base.endswith("/v1/traces") else f"{base}/v1/traces"
 
 
-def otlp_exporter(endpoint: str, headers: Mapping[str, str]) -> OTLPSpanExporter:
+def otlp_exporter(endpoint: str, headers: Mapping[str, str], session: NotedSession) -> OTLPSpanExporter:
     """Make the SDK's exporter, with a bounded time."""
-    return OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip)
+    return OTLPSpanExporter(
+        endpoint=endpoint, headers=headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip, session=session
+    )

@@ -14,6 +14,7 @@ from typing import Final
 
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
+from observability.export_reasons import NotedSession
 from observability.outcome import FAILED, Outcome
 from observability.record import RequestRecord
 from observability.tracing.export import LoggedExporter, otlp_exporter, traces_url
@@ -61,7 +62,9 @@ class TraceSink:
         `exporter` takes the place of OTLP's.
         """
         url = traces_url(endpoint)
-        self._exporter = LoggedExporter(exporter or otlp_exporter(url, headers or {}), url, clock=clock)
+        session = NotedSession()
+        exporter = exporter or otlp_exporter(url, headers or {}, session)
+        self._exporter = LoggedExporter(exporter, url, session=session, clock=clock)
         self._queue = max(queue, MOST_SPANS)
         self._processor = BatchSpanProcessor(
             self._exporter,

@@ -47,8 +47,11 @@ def config_text(
 ) -> str:
     """The shipped configuration's shape with fewer replicas: one pool, one process; `more` are further sections.
 
+    A stop has no grace unless `listen` gives one: nothing here is behind a load balancer.
     The store has more time than the half second that ships: a machine may stand still for as long.
     """
+    if "grace_seconds" not in listen:
+        listen += ", grace_seconds: 0"
     return f"""\
 listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, {listen}}}
 admin: {{port: {free_port()}}}

@@ -47,6 +47,30 @@ def test_bodies_that_are_no_request(stack: Stack, body: bytes) -> None:
         assert len(error["message"]) < 500
 
 
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ({}, 413),
+        ({"path": "/v1/batches"}, 413),
+        ({"path": "/v1/files"}, 400),
+        ({"path": "/v1/nothing"}, 404),
+        ({"path": "/v1/models"}, 405),
+        ({"headers": {"Authorization": "Bearer nobody"}}, 401),
+    ],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_writes_a_long_body_before_reading_gets_the_answer(
+    stack: Stack, request_: dict[str, Any], status: int, chunked: bool
+) -> None:
+    """A connection that is closed with bytes unread is reset, and the answer is lost with it."""
+    body = b"x" * 4_000_000
+    headers = request_.get("headers", {})
+    if chunked:
+        headers = {**headers, "Content-Length": "", "Transfer-Encoding": "chunked"}
+        body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    error_of(ask(stack, body, **{**request_, "headers": headers}), status)
+
+
 def test_every_truncation(stack: Stack) -> None:
     for end in range(1, len(VALID)):
         error_of(ask(stack, VALID[:end]), 400)

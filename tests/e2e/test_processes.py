@@ -1,5 +1,6 @@
 """Signals, deaths and restarts of the processes of a stack."""
 
+import http.client
 import json
 import os
 import signal
@@ -99,6 +100,80 @@ def test_a_stop_ends_what_outlasts_the_grace_with_an_error(start: Callable[..., 
     assert 0.9 < seconds < 10
     stack.wait_gone()
     assert "Traceback" not in stack.errors
+
+
+class KeptAlive(threading.Thread):
+    """A client that asks again and again on one connection, and opens the next one when it is told to."""
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__()
+        self.answered = self.closed = 0
+        self.lost: list[str] = []
+        self.over = threading.Event()
+        self._stack = stack
+        self.start()
+
+    def run(self) -> None:
+        client = http.client.HTTPConnection("127.0.0.1", self._stack.port, timeout=10)
+        while not self.over.is_set():
+            try:
+                client.request("GET", "/v1/models", headers={"Authorization": f"Bearer {self._stack.key}"})
+                answer = client.getresponse()
+                answer.read()
+            except ConnectionRefusedError:
+                return
+            except (OSError, http.client.HTTPException) as error:
+                self.lost.append(repr(error))
+                return
+            self.answered += answer.status == 200
+            self.closed += answer.getheader("connection") == "close"
+        client.close()
+
+
+def test_no_request_is_lost_while_a_stop_has_its_grace(start: Callable[..., Stack]) -> None:
+    """The gateway is not ready at once, so that load balancers turn away; until they have, everything is answered."""
+    stack = start(listen="grace_seconds: 60, drain_seconds: 5")
+    clients = [KeptAlive(stack) for _ in range(4)]
+    eventually(lambda: all(client.answered > 5 for client in clients), "all clients are served")
+    assert not any(client.closed for client in clients)
+    stack.signal(signal.SIGTERM)
+    eventually(lambda: not ready(stack), "it is not ready any more")
+    eventually(lambda: all(client.closed > 20 for client in clients), "connections end with their answers")
+    assert ask(stack, method="GET", path="/healthz")[0] == 200
+    assert ask(stack, chat(max_tokens=1))[0] == 200
+    assert not refused(stack)
+    for client in clients:
+        client.over.set()
+        client.join()
+    assert [client.lost for client in clients] == [[]] * len(clients)
+    stack.signal(signal.SIGTERM)
+    assert stack.wait() == 0, "a second signal ends the grace"
+    stack.wait_gone()
+    assert "Traceback" not in stack.errors
+
+
+def test_no_request_is_lost_when_the_grace_ends(start: Callable[..., Stack]) -> None:
+    stack = start(listen="grace_seconds: 1, drain_seconds: 5")
+    clients = [KeptAlive(stack) for _ in range(6)]
+    eventually(lambda: all(client.answered > 5 for client in clients), "all clients are served")
+    stack.signal(signal.SIGTERM)
+    for client in clients:
+        client.join(20)
+    assert [client.lost for client in clients] == [[]] * len(clients), "whoever is refused has sent nothing"
+    assert stack.wait() == 0
+
+
+def test_an_answer_that_was_under_way_ends_its_connection_too(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1, simulated="pace_ms: 20", listen="grace_seconds: 60, drain_seconds: 5")
+    answers: list[Answer] = []
+    waiting = threading.Thread(target=lambda: answers.append(ask(stack, chat(max_tokens=100, ignore_eos=True))))
+    waiting.start()
+    time.sleep(0.5)  # it is on its way
+    stack.signal(signal.SIGTERM)
+    eventually(lambda: not ready(stack), "it is not ready any more")
+    assert waiting.is_alive()
+    waiting.join(20)
+    assert (answers[0][0], answers[0][1]["connection"]) == (200, "close")
 
 
 def test_a_stop_while_it_starts(start: Callable[..., Stack]) -> None:
@@ -237,6 +312,35 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
         stream.close()
     stack.start()  # what was left behind, sockets and locks, is not in the way
     assert ready(stack)
+
+
+def test_a_hangup_reloads_nothing_and_says_so(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1)
+    before = stack.workers
+    stream = begun(stack)
+    text = stack.config.read_text(encoding="utf-8")
+    stack.config.write_text(text.replace("workers: 1", "workers: 2"), encoding="utf-8")
+    stack.signal(signal.SIGHUP)
+    eventually(lambda: "has changed in" in stack.errors, "the log says what has changed")
+    assert "listen.workers" in stack.errors
+    for _ in range(20):
+        stream.until_token()
+    stream.close()
+    assert stack.workers == before
+    assert "Traceback" not in stack.errors
+
+
+def test_no_process_takes_modules_from_the_working_directory() -> None:
+    with prepared() as stack:
+        for name in ("gateway", "multiprocessing", "msgspec", "redis", "granian", "sitecustomize", "struct"):
+            run = f"open({str(stack.folder)!r} + '/was-run-{name}', 'w').close()"
+            (stack.folder / f"{name}.py").write_text(f"{run}\nraise ImportError('not the one')\n", encoding="utf-8")
+        stack.start()
+        assert stack.replicas
+        assert stack.admins
+        assert sorted(path.name for path in stack.folder.glob("was-run-*")) == []
+        assert ask(stack, chat(max_tokens=1))[0] == 200
+        assert "not the one" not in stack.errors
 
 
 def test_a_taken_port() -> None:

@@ -36,7 +36,7 @@ PUT_IN = {"$__rate_interval": "15s", "$__range": "60s", "$model": ".*", "$pool":
 LOAD_SECONDS = 8.0
 
 CONFIG = """\
-listen: {{host: 127.0.0.1, port: {port}, workers: 2, drain_seconds: 1}}
+listen: {{host: 127.0.0.1, port: {port}, workers: 2, grace_seconds: 0, drain_seconds: 1}}
 admin: {{port: {admin}}}
 state: ./state
 store: {{url: embedded}}

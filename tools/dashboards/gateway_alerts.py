@@ -28,7 +28,7 @@ def _process_alerts() -> list[Alert]:
             condition=equal(_UP, 0),
             wait="1m",
             summary="The gateway at {{ $labels.instance }} does not answer Prometheus.",
-            meaning="Either it is down, or only its admin API is, or the admin key has changed.",
+            meaning="Either it is down, or only its admin API is, or its key has changed.",
             actions=(
                 "Ask `/healthz` on the gateway's own port: if that answers, requests are served.",
                 "`penstock serve` restarts the admin API by itself; its log says why it ended. With 401 in "

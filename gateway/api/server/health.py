@@ -34,7 +34,10 @@ async def healthz(services: Services, exchange: HttpExchange) -> None:
 
 
 async def readyz(services: Services, exchange: HttpExchange) -> None:
-    """Answer 200 when the store answers and every model has a replica, else 503; counts only, no addresses."""
+    """Answer 200 when the store answers and every model has a replica, else 503, as while the gateway ends.
+
+    It has counts only, no addresses.
+    """
     ready = await services.ready()
     models = {model.name: _counts(model.fleet) for model in services.catalog.models.values()}
     body = msgspec.json.encode(Health("ready" if ready else "not ready", models))

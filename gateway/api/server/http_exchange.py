@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Message, Receive, Scope, Send
 
 from gateway.api.server.compression import ACCEPTED, unpacked
+from gateway.api.server.discard_body import discard_body
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.trace_headers import TRACE_PARENT, begin_trace
 from gateway.tenancy.tenants.caller import Caller
@@ -49,6 +50,8 @@ JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 #: A request id that a client may choose: it fits into a log line and cannot be another header's value.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
+#: The header by which either side ends a connection after this answer (RFC 9112, 9.6).
+CLOSE: Final = (b"connection", b"close")
 _COMMENT: Final = b": keep-alive\n\n"
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
@@ -101,6 +104,8 @@ class HttpExchange:
     explain: bytes | None = None
     content_encoding: bytes | None = None
     content_length: int | None = None
+    #: Whether reading the body has stopped before its end.
+    _cut_short = False
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, sampler: HeadSampler, endpoint: str = OTHER) -> None:
         """`endpoint` is the request's name in metrics and in the journal."""
@@ -174,6 +179,8 @@ class HttpExchange:
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
         self._task = asyncio.current_task()
+        # Whoever takes the parts may stop at any of them.
+        self._cut_short = True
         size, left = 0, BODY_SECONDS
         while True:
             began = time.monotonic()
@@ -187,14 +194,16 @@ class HttpExchange:
             finally:
                 self._body_deadline = None
             if message["type"] == "http.disconnect":
+                self._cut_short = False
                 raise InvalidRequest("The request body is malformed or ended early.")
             chunk: bytes = message.get("body", b"")
             size += len(chunk)
+            self._cut_short = size != self.content_length and bool(message.get("more_body", False))
             if size > limit:
                 raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
             left = min(BODY_SECONDS, left - (time.monotonic() - began) + len(chunk) / SLOWEST_BYTES)
             yield chunk
-            if size == self.content_length or not message.get("more_body", False):
+            if not self._cut_short:
                 return
 
     async def body(self, limit: int) -> bytes:
@@ -214,6 +223,7 @@ class HttpExchange:
             # `enforce_limits` cancels with the deadline in the past; any other cancellation must go on.
             if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
                 raise
+            self._cut_short = True
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
         finally:
             self._body_deadline = None
@@ -231,10 +241,21 @@ class HttpExchange:
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
+                self._cut_short = True
                 raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
             if size == self.content_length or not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
             message = await self._receive()
+
+    async def discard_rest(self) -> None:
+        """Read the rest of the body after the answer, so that a client that still writes gets the answer."""
+        headers = self._headers
+        # HTTP/2 ends a stream without its connection. A client that waits for leave to write its body does not get it.
+        if self._scope.get("http_version") == "2" or b"expect" in headers:
+            return
+        unread = self._cut_short if self._task is not None else self.content_length or b"transfer-encoding" in headers
+        if unread:
+            await discard_body(self._receive, self.content_length or 0)
 
     def watch(self) -> bool:
         """Fail the handle as soon as the client is gone, from now on. False while the body is still to come."""
@@ -334,6 +355,11 @@ class HttpExchange:
         headers += self.caller_headers()
         headers += self.answer_headers
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    def close_connection(self) -> None:
+        """End the connection with the answer, if that has not begun. HTTP/2 has no header for this."""
+        if self._scope.get("http_version") != "2":
+            self.fixed_headers.append(CLOSE)
 
     def leave_out_body(self) -> None:
         """Answer with the headers alone, since not every server does this for HEAD."""

@@ -21,10 +21,13 @@ async def serve(services: Services, exchange: HttpExchange, handler: Handler, *,
         raise
     except Exception as error:
         await _answer_error(exchange, error)
+    else:
+        return
     finally:
         services.watchdog.leave(exchange)
         if named:
             services.record_publisher.ended(exchange.record)
+    await exchange.discard_rest()
 
 
 async def _answer_error(exchange: HttpExchange, error: Exception) -> None:

@@ -17,6 +17,7 @@ from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
+from gateway.admin.scrape_key import ScrapeKey
 from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
@@ -49,6 +50,7 @@ class Bench:
     """The application and what a client of it needs."""
 
     def __init__(self, store: Store, config: Config, operations: Sequence[Operation]) -> None:
+        scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)
         self.store = store
         self.registry = Registry(store, config)
         replicas = ReplicaRegistry(store, config)
@@ -57,6 +59,7 @@ class Bench:
         self.app = AdminApp(
             Service(self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text),
             ADMIN_KEY,
+            scrape_key=scrape_key,
             operations=operations,
         )
 

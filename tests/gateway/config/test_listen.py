@@ -88,3 +88,27 @@ def test_aliases(tmp_path: Path) -> None:
 )
 def test_names_that_are_taken(tmp_path: Path, aliases: str, problem: str) -> None:
     assert problem in refusal(tmp_path, aliases=aliases)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("[10.0.0.0/8, nonsense]", "listen.trusted_proxies[1]: expected an IP address or a block of them"),
+        ("[proxy.example]", "listen.trusted_proxies[0]: expected an IP address or a block of them"),
+        ("['fe80::1%eth0']", "listen.trusted_proxies[0]: expected an IP address or a block of them"),
+        ("[10.0.0.0/33]", "listen.trusted_proxies[0]: expected an IP address or a block of them"),
+        ("[10.1.0.0/8]", "listen.trusted_proxies[0]: expected a block without bits after its length: 10.0.0.0/8"),
+        ("['fd00::1/8']", "listen.trusted_proxies[0]: expected a block without bits after its length: fd00::/8"),
+        ("10.0.0.0/8", "listen.trusted_proxies: expected list"),
+    ],
+)
+def test_proxies_are_addresses_and_blocks(tmp_path: Path, given: str, said: str) -> None:
+    assert said in refusal(tmp_path, listen=f"trusted_proxies: {given}")
+    listen = loaded(tmp_path, listen="trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8', '::1']").listen
+    assert listen.trusted_proxies == ("10.0.0.0/8", "192.0.2.1", "fd00::/8", "::1")
+
+
+@pytest.mark.parametrize("host", ["unix:/run/gw.sock", "127.0.0.1:80", "'*'"])
+def test_a_host_is_checked_and_read_without_its_brackets(tmp_path: Path, host: str) -> None:
+    assert "listen.host: expected an" in refusal(tmp_path, listen=f"host: {host}")
+    assert loaded(tmp_path, listen="host: '[::1]'").listen.host == "::1"

@@ -1,14 +1,18 @@
 """The application in this process, from ASGI to real replicas and a real store: statuses, headers, cancellation."""
 
 import asyncio
+import os
 import re
 from pathlib import Path
 
+import orjson
 import pytest
 
 import gateway.server.gateway
+from gateway.server.worker_signals import BEGIN_DRAIN
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.auth.key_store import PREFIX
+from observability.record import RequestRecord
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, gateway_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
@@ -334,3 +338,33 @@ async def test_head_is_get_without_the_body(store_url: str) -> None:
             answer = await client.request("HEAD", path)
             assert (answer.status, answer.body) == (status, b"")
             assert int(answer.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize(("trusted", "client"), [([], "127.0.0.1"), (["127.0.0.0/8"], "203.0.113.7")])
+async def test_who_asked_is_recorded_behind_a_trusted_proxy(
+    store_url: str, trusted: list[str], client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway_of(store_url, engine_of(), trusted_proxies=trusted) as caller:
+        records: list[RequestRecord] = []
+        monkeypatch.setattr(caller.gateway.services.record_publisher, "ended", records.append)
+        bearer = (b"authorization", b"Bearer " + caller.key.encode())
+        headers = [bearer, (b"x-forwarded-for", b"6.6.6.6, 203.0.113.7"), (b"x-real-ip", b"6.6.6.6")]
+        for path in ("/v1/models", f"/v1/models/{MODEL}", "/v1/nothing"):
+            await caller.request("GET", path, headers=headers)
+        assert [record.client for record in records] == [client] * 3
+
+
+async def test_a_worker_that_drains_is_not_ready_and_ends_connections(store_url: str) -> None:
+    engine, gate = gated_engine()
+    async with gateway_of(store_url, engine) as client:
+        waiting = client.call("POST", CHAT)
+        waiting.put(orjson.dumps({"model": MODEL, "messages": HELLO, "max_tokens": 2}))
+        await until(lambda: client.active)
+        os.kill(os.getpid(), BEGIN_DRAIN)
+        await until(lambda: client.gateway.draining)
+        ready = await client.request("GET", "/readyz", headers=[])
+        assert (ready.status, ready.headers["connection"]) == (503, "close")
+        assert (await client.request("GET", "/v1/models")).headers["connection"] == "close"
+        gate.open()
+        answer = await waiting.answer()
+        assert (answer.status, answer.headers["connection"]) == (200, "close")

@@ -14,9 +14,6 @@ from gateway.server import supervisor
 from gateway.server.child_process import FIRST_RESTART_SECONDS, HEALTHY_SECONDS, LAST_RESTART_SECONDS
 from gateway.server.ports import StartError
 from gateway.server.supervisor import (
-    MAX_WORKER_RESTARTS,
-    WORKER_RESTARTS_SECONDS,
-    Restarts,
     StoreProcess,
     _running_in_thread,
     admin_api,
@@ -219,30 +216,16 @@ def test_a_taken_port_is_named_by_its_setting() -> None:
         check_ports(without_admin(free))
 
 
-def crashes(*moments: float, worker: int = 0) -> Restarts:
-    restarts = Restarts()
-    for moment in moments:
-        restarts.clear()
-        restarts[worker] = moment
-    return restarts
+def test_a_host_that_is_not_this_machines_is_named_by_its_setting() -> None:
+    elsewhere = config_of("redis://127.0.0.1:1", REMOTE, host="192.0.2.1", port=free_port())
+    with pytest.raises(StartError, match=r"192\.0\.2\.1:\d+: .*listen\.host"):
+        check_ports(elsewhere)
+    unknown = config_of("redis://127.0.0.1:1", REMOTE, host="nobody.invalid", port=free_port())
+    with pytest.raises(StartError, match=r"nobody\.invalid cannot be resolved: .*listen\.host"):
+        check_ports(unknown)
 
 
-def test_a_worker_that_dies_now_and_then_is_no_crash_loop() -> None:
-    assert not crashes(*range(MAX_WORKER_RESTARTS - 1))
-    slowly = [number * WORKER_RESTARTS_SECONDS / (MAX_WORKER_RESTARTS - 1) for number in range(50)]
-    assert not crashes(*slowly)
-
-
-def test_a_worker_that_dies_again_at_once_is_one() -> None:
-    moments = [10.0 + number for number in range(MAX_WORKER_RESTARTS)]
-    assert crashes(*moments) == {0: moments[-1]}
-
-
-def test_each_worker_has_restarts_of_its_own() -> None:
-    restarts = Restarts()
-    for number in range(MAX_WORKER_RESTARTS - 1):
-        for worker in range(4):
-            restarts[worker] = float(number)
-    assert not restarts
-    restarts[2] = float(MAX_WORKER_RESTARTS)
-    assert list(restarts) == [2]
+def test_a_name_and_ipv6_can_be_listened_on() -> None:
+    for host in ("localhost", "::1", "::"):
+        config = config_of("redis://127.0.0.1:1", REMOTE, host=host, port=free_port())
+        check_ports(without_admin(config))

@@ -154,7 +154,7 @@ def test_a_collector_that_fails_is_spoken_of_once(collector: Collector, caplog: 
     lines = [line.getMessage() for line in caplog.records]
     assert len(lines) == 2
     assert "cannot be sent" in lines[0]
-    assert "400" in lines[0]
+    assert lines[0].endswith("which is tried again: status 400 Bad Request")
     assert "again" in lines[1]
 
 

@@ -195,6 +195,24 @@ async def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture, m
     assert not any("Traceback" in line for line in lines)
 
 
+async def test_why_a_collector_takes_nothing_is_said_with_its_address(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("observability.tracing.export.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("observability.tracing.trace_sink._DELAY_MS", 10)
+    with collector() as there:
+        there.status = 401
+        sink = TraceSink(there.endpoint, instance="w")
+        sink.take([sampled()])
+        await until(lambda: said(caplog))
+    await until(lambda: sink.counts()["telemetry_dropped_total"] == 1)
+    sink.take([sampled()])
+    await until(lambda: len(said(caplog)) == 2)
+    await sink.aclose()
+    begin = f"traces cannot be sent to {there.endpoint}/v1/traces and are lost until they can: "
+    assert said(caplog) == [f"{begin}status 401 Unauthorized", f"{begin}connection refused"]
+
+
 async def test_a_collector_that_hangs_holds_up_no_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

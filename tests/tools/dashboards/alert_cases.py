@@ -70,7 +70,7 @@ def state(name: str, replica: str = REPLICA) -> str:
 
 
 UP = "penstock_replica_up"
-KV = "penstock_replica_kv_blocks_"
+KV = "penstock_replica_kv_blocks"
 BUDGET = '{tenant="acme", scope="tenant", period="month"}'
 VERDICTS = 'penstock_filter_verdicts_total{rule="judge", where="prompt", action="%s"}'
 DROPPED = 'penstock_telemetry_dropped_total{sink="%s"}'
@@ -103,8 +103,8 @@ CASES = {
     ),
     "KvCacheNearlyFull": Case(
         15,
-        {f"{KV}used{REPLICA}": always(95), f"{KV}total{REPLICA}": always(100)},
-        {f"{KV}used{REPLICA}": always(85), f"{KV}total{REPLICA}": always(100)},
+        {f"{KV}_used{REPLICA}": always(95), f"{KV}{REPLICA}": always(100)},
+        {f"{KV}_used{REPLICA}": always(85), f"{KV}{REPLICA}": always(100)},
     ),
     "QueueGrows": Case(
         8,

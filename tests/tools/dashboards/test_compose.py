@@ -82,8 +82,9 @@ def test_the_script_makes_secrets_once(tmp_path: Path) -> None:
     for _ in range(2):
         subprocess.run(["sh", str(script)], check=True, timeout=20)
         made = {path.name: path.read_text() for path in folder.iterdir()}
-        assert set(made) == {"admin.key", "grafana.password"}
+        assert set(made) == {"admin.key", "scrape.key", "grafana.password"}
         assert re.fullmatch(r"sk-penstock-admin-[0-9a-f]{64}\n", made["admin.key"])
+        assert re.fullmatch(r"sk-penstock-scrape-[0-9a-f]{64}\n", made["scrape.key"])
         assert re.fullmatch(r"[0-9a-f]{64}\n", made["grafana.password"])
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "grafana.password").write_text("0" * 64 + "\n")
@@ -130,7 +131,7 @@ def test_grafana_finds_the_dashboards() -> None:
 
 def test_prometheus_scrapes_each_as_it_is() -> None:
     found = {job["job_name"]: job for job in read("observability/prometheus/prometheus.yaml")["scrape_configs"]}
-    assert found["penstock"]["authorization"]["credentials_file"] == "/run/secrets/admin_key"
+    assert found["penstock"]["authorization"]["credentials_file"] == "/run/secrets/scrape_key"
     targets = [config["static_configs"][0]["targets"][0] for config in found.values()]
     assert {target.split(":")[0] for target in targets} == {"penstock", "localhost", "tempo", "collector"}
     assert load_config(DEPLOY / "penstock.yaml").admin.port == int(targets[0].split(":")[1])
@@ -143,7 +144,7 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("key")
     text = (folder / "prometheus.yaml").read_text()
-    placed = text.replace("/etc/prometheus", str(folder)).replace("/run/secrets/admin_key", str(key))
+    placed = text.replace("/etc/prometheus", str(folder)).replace("/run/secrets/scrape_key", str(key))
     (tmp_path / "prometheus.yaml").write_text(placed)
     command = [PROMTOOL, "check", "config", str(tmp_path / "prometheus.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)

@@ -82,6 +82,47 @@ async def test_an_announced_length_over_the_limit_is_refused_unread(length: byte
         assert wire.incoming.qsize() == 1
 
 
+LENGTH = (b"content-length", b"5")
+
+
+async def test_the_rest_of_a_body_is_read_after_the_answer() -> None:
+    """Else the connection would be reset, and the answer with it."""
+    async with wired() as wire:
+        for exchange, limit in ((wire.exchange(LENGTH), 4), (wire.exchange(), 1), (wire.exchange(), None)):
+            for part in (b"ab", b"cd", b"e"):
+                wire.put(part)
+            wire.put(b"", more=False)
+            with pytest.raises(BodyTooLarge):
+                if limit is None:
+                    async for _ in exchange.parts(1):
+                        pass
+                else:
+                    await exchange.body(limit)
+            await asyncio.wait_for(exchange.discard_rest(), 5)
+            assert wire.incoming.empty()
+        unasked = wire.exchange((b"transfer-encoding", b"chunked"))
+        wire.put(b"abc")
+        wire.leave()
+        await asyncio.wait_for(unasked.discard_rest(), 5)
+        assert wire.incoming.empty(), "a client may leave meanwhile"
+
+
+async def test_where_nothing_more_comes_nothing_is_waited_for() -> None:
+    async with wired() as wire:
+        await asyncio.wait_for(wire.exchange().discard_rest(), 5)
+        await asyncio.wait_for(wire.exchange((b"content-length", b"0")).discard_rest(), 5)
+        # A client that asks for leave to send its body sends none after an answer.
+        await asyncio.wait_for(wire.exchange(LENGTH, (b"expect", b"100-continue")).discard_rest(), 5)
+        read = wire.exchange(LENGTH)
+        wire.put(b"abcde")
+        assert await read.body(5) == b"abcde"
+        await asyncio.wait_for(read.discard_rest(), 5)
+        parts = wire.exchange(LENGTH)
+        wire.put(b"abcde")
+        assert [part async for part in parts.parts(5)] == [b"abcde"]
+        await asyncio.wait_for(parts.discard_rest(), 5)
+
+
 async def test_a_client_that_leaves_during_its_body() -> None:
     async with wired() as wire:
         wire.put(b"abc")

@@ -1,0 +1,1 @@
+"""What is listened on, and who stands before it: hosts and proxies."""
