@@ -1,19 +1,26 @@
 """A byte buffer with backpressure between the wire and the one reader of a relayed answer."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from protos.errors import PenstockError
+from protos.token_counts import TokenCounts
+from routing.transports.openai.usage_forms import counts_of
 
 #: With this many bytes unread, reading from the upstream pauses.
 MOST_UNREAD: Final = 128 * 1024
 
 
 class ByteRelay:
-    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire."""
+    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire.
+
+    `usage` is what the upstream has told of it so far, in its own form.
+    """
 
     __slots__ = (
+        "_counts",
+        "_counts_of",
         "_error",
         "_held",
         "_loop",
@@ -24,16 +31,18 @@ class ByteRelay:
         "_size",
         "_waiter",
         "length",
-        "reasoning_tokens",
         "seen",
         "streamed",
+        "usage",
     )
 
     def __init__(self, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self.streamed = streamed
         self.length: int | None = None
         self.seen = 0
-        self.reasoning_tokens = 0
+        self.usage: Mapping[str, Any] | None = None
+        self._counts: TokenCounts | None = None
+        self._counts_of: Mapping[str, Any] | None = None
         self._pause = pause
         self._resume = resume
         self._held = False
@@ -43,6 +52,13 @@ class ByteRelay:
         self._error: PenstockError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def counts(self) -> TokenCounts | None:
+        usage = self.usage
+        if usage is not self._counts_of:
+            self._counts, self._counts_of = counts_of(usage), usage
+        return self._counts
 
     async def read(self) -> bytes:
         while True:

@@ -60,12 +60,17 @@ class JsonCall(UpstreamCall):
         shown = self._model.shown(body)
         relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
         relay.length = len(shown)
-        usage = answer.usage
-        relay.seen = (usage.completion_tokens if usage is not None else None) or self._guess()
+        relay.usage, counts = answer.told, None
+        if relay.usage is not None:
+            counts = relay.counts
+        if counts is None or counts.completion is None:
+            relay.seen = self._guess()
+        else:
+            relay.seen = counts.completion
         relay.put(shown)
-        self.begin(relay, usage.cached_tokens if usage is not None else 0)
+        self.begin(relay, counts.cached if counts is not None else 0)
         cut = {choice.index for choice in answer.choices or () if choice.finish_reason == "length"}
-        self.finish(usage, cut)
+        self.finish(cut)
 
     def _begin_long(self) -> None:
         first = b"".join(self._parts)
@@ -92,7 +97,8 @@ class JsonCall(UpstreamCall):
             self.fail("its answer is not a whole JSON object")
             return
         relay.put(self._model.shown(tail))
-        self.finish(usage_in_tail(tail), set())
+        relay.usage = usage_in_tail(tail)
+        self.finish(set())
 
     def _guess(self) -> int:
         return min(self._size // _TOKEN_BYTES, self._most_tokens)

@@ -40,7 +40,7 @@ class StreamCall(UpstreamCall):
         if relay is None:
             self._begin(shown)
         else:
-            relay.seen = events.seen
+            relay.seen, relay.usage = events.seen, events.usage
             if shown:
                 relay.put(shown)
         if events.done and not self.over:
@@ -59,7 +59,7 @@ class StreamCall(UpstreamCall):
         self._first += shown
         if self._events.seen:
             relay = ByteRelay(streamed=True, pause=self.pause, resume=self.resume)
-            relay.seen = self._events.seen
+            relay.seen, relay.usage = self._events.seen, self._events.usage
             relay.put(self._first)
             self._first = b""
             self.begin(relay)
@@ -74,4 +74,4 @@ class StreamCall(UpstreamCall):
             self.cancel()
         elif carrier is not None:
             carrier.expect_end(_END_TICKS)
-        self.finish(self._events.usage, self._events.cut)
+        self.finish(self._events.cut)
