@@ -35,6 +35,7 @@ from protos.features import NAMES, Feature
 from protos.types import FinishReason, Payload, Sampling
 from routing.dispatch.dispatch import RequestHandle
 from routing.dispatch.routed import note_route
+from routing.estimates.text_tokens import text_tokens
 
 #: Bound on one answer of an upstream, in bytes.
 MOST_ANSWER_BYTES: Final = 128 << 20
@@ -139,7 +140,7 @@ async def forward(
         foreign=refused,
         endpoint=endpoint.value,
         record=record,
-        parts=() if free else tuple(len(body) for body in bodies),
+        parts=() if free else tuple(text_tokens(body) for body in bodies),
         prompt_param=param,
     )
     context = RequestContext(
@@ -153,6 +154,7 @@ async def forward(
             whole,
             id=record.id if index == 0 else f"{record.id}-{index}",
             size=len(bodies[index]),
+            estimate=text_tokens(bodies[index]),
             max_tokens=1,
             parts=(),
             record=record if index == 0 else scratch_record(),

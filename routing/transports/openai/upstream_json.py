@@ -7,7 +7,7 @@ from routing.transports.mailbox import Mailbox
 from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_call import Upstream, UpstreamCall
-from routing.transports.openai.upstream_usage import answer_in, usage_in_tail
+from routing.transports.openai.upstream_usage import answer_in, answered_tokens, usage_in_tail
 
 #: An answer up to this size is buffered and checked before it is relayed; a longer one is relayed in parts.
 MOST_WHOLE_BYTES: Final = 1024 * 1024
@@ -64,7 +64,7 @@ class JsonCall(UpstreamCall):
         if relay.usage is not None:
             counts = relay.counts
         if counts is None or counts.completion is None:
-            relay.seen = self._guess()
+            relay.seen = min(answered_tokens(body), self._most_tokens)
         else:
             relay.seen = counts.completion
         relay.put(shown)

@@ -9,6 +9,7 @@ import msgspec
 
 from protos.token_counts import TokenCounts
 from protos.types import Finish, FinishReason
+from routing.estimates.text_tokens import text_tokens
 
 T = TypeVar("T")
 
@@ -95,6 +96,40 @@ def usage_in_tail(tail: bytes) -> Mapping[str, Any] | None:
         return cast("Mapping[str, Any]", value)
     except (ValueError, RecursionError):
         return None
+
+
+def answered_tokens(answer: bytes) -> int:
+    """Estimate the tokens of a whole answer without usage by its texts, thoughts and calls."""
+    texts: list[str] = []
+    _gather(_members_of(answer).get("choices"), texts)
+    return text_tokens("\n".join(texts).encode("utf-8", "replace"))
+
+
+def _members_of(answer: bytes) -> Mapping[str, Any]:
+    try:
+        found = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+#: Where the answer's own texts stand: its message, and what that has.
+_TEXTS: Final = frozenset(
+    ("message", "text", "content", "refusal", "reasoning", "reasoning_content")
+    + ("tool_calls", "function_call", "function", "name", "arguments")
+)
+
+
+def _gather(value: object, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, list):
+        for one in value:
+            _gather(one, texts)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if name in _TEXTS:
+                _gather(one, texts)
 
 
 def finishes(counts: TokenCounts | None, seen: int, cut: set[int], sequences: int) -> list[Finish]:
