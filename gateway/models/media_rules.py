@@ -1,8 +1,8 @@
 """Pure: how many tokens providers count for images, sound, video and pages, by the size of these.
 
 The rules are documented: OpenAI "Images and vision" (tiles or patches), Anthropic "Vision" (width x height / 750),
-Gemini "Understand and count tokens" (258 a tile or page, 32 a second of sound, 263 of video). Where a provider documents
-nothing (sound and pages at OpenAI and Anthropic), the figures are what they count as a rule.
+Gemini "Understand and count tokens" (258 a tile or page, 32 a second of sound, 263 of video). OpenAI and Anthropic
+document no exact figures for sound and pages; those here are a guess of what they count as a rule.
 """
 
 import math
@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from gateway.config.models.settings import Model
 
 #: The size that is assumed of an image that only its provider fetches.
 UNSEEN_IMAGE: Final = (1024, 1024)
@@ -78,6 +80,12 @@ _OF_MODELS: Final = (
     ("o1", _openai("openai tiles", partial(_tiles, 75, 150))),
     ("o3", _openai("openai tiles", partial(_tiles, 75, 150))),
 )
+
+
+def media_rule(model: Model) -> MediaRule:
+    """Find the rule of a configured model."""
+    names = [pool.upstream.model for pool in model.pools if pool.upstream is not None and pool.upstream.model]
+    return rule_of([model.name, *names], [address for pool in model.pools for address in pool.addresses])
 
 
 def rule_of(models: Iterable[str], addresses: Iterable[str]) -> MediaRule:

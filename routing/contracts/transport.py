@@ -48,7 +48,9 @@ class Relay(Protocol):
 
     streamed: bool
     length: int | None
-    seen: int
+
+    @property
+    def seen(self) -> int: ...
 
     @property
     def counts(self) -> TokenCounts | None: ...

@@ -12,6 +12,8 @@ from routing.transports.openai.shape import Shape
 from routing.transports.openai.upstream_usage import answer_in
 from routing.transports.openai.usage_forms import later
 
+#: Bytes of text a token, where events have several.
+_TOKEN_BYTES: Final = 4
 #: Bound on one event.
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -117,6 +119,11 @@ class EventStream:
             self.done = True
             return _DONE
         return b""
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens have come: one an event, or more where the events' texts are longer than that."""
+        return max(self.seen, self._shape.text_bytes // _TOKEN_BYTES)
 
     @property
     def _complete(self) -> bool:

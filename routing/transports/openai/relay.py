@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from protos.errors import PenstockError
 from protos.token_counts import TokenCounts
@@ -12,11 +12,18 @@ from routing.transports.openai.usage_forms import counts_of
 MOST_UNREAD: Final = 128 * 1024
 
 
-class ByteRelay:
-    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire.
+class Progress(Protocol):
+    """How far an answer has come: about how many tokens, and what its upstream has told of usage, in its own form."""
 
-    `usage` is what the upstream has told of it so far, in its own form.
-    """
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None: ...
+
+
+class ByteRelay:
+    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire; `progress` is asked when it matters."""
 
     __slots__ = (
         "_counts",
@@ -27,20 +34,20 @@ class ByteRelay:
         "_over",
         "_parts",
         "_pause",
+        "_progress",
         "_resume",
         "_size",
         "_waiter",
         "length",
-        "seen",
         "streamed",
-        "usage",
     )
 
-    def __init__(self, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    def __init__(
+        self, progress: Progress, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]
+    ) -> None:
         self.streamed = streamed
         self.length: int | None = None
-        self.seen = 0
-        self.usage: Mapping[str, Any] | None = None
+        self._progress = progress
         self._counts: TokenCounts | None = None
         self._counts_of: Mapping[str, Any] | None = None
         self._pause = pause
@@ -54,8 +61,12 @@ class ByteRelay:
         self._loop = asyncio.get_running_loop()
 
     @property
+    def seen(self) -> int:
+        return self._progress.tokens
+
+    @property
     def counts(self) -> TokenCounts | None:
-        usage = self.usage
+        usage = self._progress.usage
         if usage is not self._counts_of:
             self._counts, self._counts_of = counts_of(usage), usage
         return self._counts

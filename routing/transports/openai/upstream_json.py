@@ -1,6 +1,7 @@
 """The call for an answer of an OpenAI-compatible upstream that is one JSON object."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from protos.types import Payload, Submit
 from routing.transports.mailbox import Mailbox
@@ -22,7 +23,7 @@ class JsonCall(UpstreamCall):
 
     media = b"application/json"
 
-    __slots__ = ("_model", "_most_tokens", "_parts", "_size", "_tail")
+    __slots__ = ("_model", "_most_tokens", "_parts", "_size", "_tail", "tokens", "usage")
 
     def __init__(self, upstream: Upstream, request: bytes, payload: Payload, submit: Submit, mailbox: Mailbox) -> None:
         super().__init__(upstream, request, payload, submit, mailbox)
@@ -31,6 +32,9 @@ class JsonCall(UpstreamCall):
         self._parts: list[bytes] = []
         self._size = 0
         self._tail = b""
+        #: As a relay's `Progress`.
+        self.tokens = 0
+        self.usage: Mapping[str, Any] | None = None
 
     def body_part(self, data: bytes) -> None:
         if self.over:
@@ -58,15 +62,14 @@ class JsonCall(UpstreamCall):
             self.fail("its answer is an error with a good status" if answer.is_error else "its answer has no choices")
             return
         shown = self._model.shown(body)
-        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
+        relay = ByteRelay(self, streamed=False, pause=self.pause, resume=self.resume)
         relay.length = len(shown)
-        relay.usage, counts = answer.told, None
-        if relay.usage is not None:
-            counts = relay.counts
+        self.usage = answer.told
+        counts = relay.counts
         if counts is None or counts.completion is None:
-            relay.seen = min(answered_tokens(body), self._most_tokens)
+            self.tokens = min(answered_tokens(body), self._most_tokens)
         else:
-            relay.seen = counts.completion
+            self.tokens = counts.completion
         relay.put(shown)
         self.begin(relay, counts.cached if counts is not None else 0)
         cut = {choice.index for choice in answer.choices or () if choice.finish_reason == "length"}
@@ -78,14 +81,14 @@ class JsonCall(UpstreamCall):
         if not first.lstrip().startswith(b"{"):
             self.fail("its answer is not a JSON object")
             return
-        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
-        relay.seen = self._guess()
+        relay = ByteRelay(self, streamed=False, pause=self.pause, resume=self.resume)
+        self.tokens = self._guess()
         self._tail = first[-TAIL_BYTES:]
         relay.put(self._model.shown(first[:-TAIL_BYTES]))
         self.begin(relay)
 
     def _more(self, relay: ByteRelay, data: bytes) -> None:
-        relay.seen = self._guess()
+        self.tokens = self._guess()
         held = self._tail + data
         self._tail = held[-TAIL_BYTES:]
         if len(held) > TAIL_BYTES:
@@ -97,7 +100,7 @@ class JsonCall(UpstreamCall):
             self.fail("its answer is not a whole JSON object")
             return
         relay.put(self._model.shown(tail))
-        relay.usage = usage_in_tail(tail)
+        self.usage = usage_in_tail(tail)
         self.finish(set())
 
     def _guess(self) -> int:

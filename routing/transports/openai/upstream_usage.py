@@ -115,8 +115,10 @@ def _members_of(answer: bytes) -> Mapping[str, Any]:
 
 #: Where the answer's own texts stand: its message, and what that has.
 _TEXTS: Final = frozenset(
-    ("message", "text", "content", "refusal", "reasoning", "reasoning_content")
-    + ("tool_calls", "function_call", "function", "name", "arguments")
+    (
+        *("message", "text", "content", "refusal", "reasoning", "reasoning_content"),
+        *("tool_calls", "function_call", "function", "name", "arguments"),
+    )
 )
 
 
