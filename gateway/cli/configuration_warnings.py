@@ -27,11 +27,11 @@ def _unpriced(at: str, tenant: Tenant, models: Sequence[Model]) -> Iterator[str]
         budgets.append((f"{at}.model_limits.{name}.budget", limits, [model for model in usable if model.name == name]))
     for path, limits, spending in budgets:
         free = [model.name for model in spending if model.price is None or not model.price.costs]
-        if limits.budget is None or not free:
+        if limits.budget is None:
             continue
         if len(free) == len(spending):
             yield f"{path}: nothing is ever spent, for none of its models has a price"
-        else:
+        elif free:
             yield f"{path}: nothing is spent on {', '.join(free)}, without a price"
 
 

@@ -32,25 +32,23 @@ class Reading(msgspec.Struct, frozen=True):
 
     def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
         """Make the request to a model, with its `record`. Raises InvalidRequest."""
-        request = self._made(caller, model, record)
-        if request.opaque:
-            request = msgspec.structs.replace(request, estimate=self.estimate(model))
-        return request
-
-    def estimate(self, model: ServedModel) -> int:
-        """Estimate the tokens of the prompt, for a model whose tokenizer is not known here."""
-        return body_tokens(self.body, self.api.media(self.fields), model.media_rule)
-
-    def _made(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
         make, fields, size, foreign = self.api.request, self.fields, len(self.body), self.foreign
         if foreign is None:
             try:
                 request = make(fields, caller, model, record, size, None)
-                return request if self.guide is None else self._guided(request)
+                if self.guide is not None:
+                    request = self._guided(request)
+                return msgspec.structs.replace(request, estimate=self.estimate(model)) if model.opaque else request
             except UnsupportedParameter as refusal:
                 foreign = _without_traceback(refusal)
         request = make(fields, caller, model, record, size, foreign)
-        return request if self.guide is None else self._guided(request)
+        if self.guide is not None:
+            request = self._guided(request)
+        return msgspec.structs.replace(request, estimate=self.estimate(model))
+
+    def estimate(self, model: ServedModel) -> int:
+        """Estimate the tokens of the prompt, for a model whose tokenizer is not known here."""
+        return body_tokens(self.body, self.api.media(self.fields), model.media_rule)
 
     def _guided(self, request: GenerateRequest) -> GenerateRequest:
         """Add the guide, which binds the whole answer from its first token on, unless the answer calls tools instead.

@@ -87,7 +87,10 @@ async def test_what_the_bound_is_called_there(store_url: str) -> None:
 
 
 PRICE: dict[str, Any] = {"input": 1000.0, "cached_input": 100.0, "output": 2000.0}
-FOREIGN_END = b'data: {"id":"c","model":"theirs","choices":[{"index":0,"delta":{},"finish_reason":"stop"%b}]%b}\n\ndata: [DONE]\n\n'
+FOREIGN_END = (
+    b'data: {"id":"c","model":"theirs","choices":[{"index":0,"delta":{},"finish_reason":"stop"%b}]%b}'
+    b"\n\ndata: [DONE]\n\n"
+)
 KIMI = b'"usage":{"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"cached_tokens":90}'
 
 

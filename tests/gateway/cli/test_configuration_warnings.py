@@ -19,6 +19,13 @@ BUDGET = "budget: {usd: 5, period: day}"
         ("{name: a}", []),
         (f"{{name: a, models: [paid], limits: {{{BUDGET}}}}}", []),
         ("{name: a, models: ['paid:*', 'fre?']}", []),
+        (
+            f"{{name: a, models: ['gtp*'], limits: {{{BUDGET}}}}}",
+            [
+                "tenants[0].models[0]: no model matches 'gtp*'",
+                "tenants[0].limits.budget: nothing is ever spent, for none of its models has a price",
+            ],
+        ),
         ("{name: a, models: ['gtp*', paid]}", ["tenants[0].models[0]: no model matches 'gtp*'"]),
         (
             f"{{name: a, models: [free, zero], limits: {{{BUDGET}}}}}",
