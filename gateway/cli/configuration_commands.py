@@ -9,6 +9,7 @@ from typing import Final
 
 from gateway.cli.command_output import shown_limits
 from gateway.cli.configuration_docs import render
+from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool
@@ -16,6 +17,7 @@ from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
 from gateway.config.settings import Config, schema, usable_cores
+from gateway.models.media_rules import media_rule
 from gateway.server.machine_checks import resolve
 from observability.terminal import table
 
@@ -59,6 +61,8 @@ def _check(arguments: argparse.Namespace) -> int:
         return 1
     print(f"{arguments.config} is valid. penstock serve would run:\n")
     print("\n".join(_summary(config, usable_cores())))
+    for warning in warnings_of(config):
+        print(f"warning: {arguments.config}: {warning}", file=sys.stderr)
     return 0
 
 
@@ -145,10 +149,15 @@ def _model_summary(model: Model) -> Iterator[str]:
     yield f"model {model.name}"
     yield f"  context    {model.context} tokens"
     yield f"  tokenizer  {model.tokenizer or 'its upstreams have it'}{bundled}"
+    if any(pool.engine == "openai" for pool in model.pools):
+        yield f"  media      {media_rule(model).name}, until the upstream says its own counts"
     yield f"  routing    {model.routing.policy}"
     if model.price is not None:
         cached = model.price.input if model.price.cached_input is None else model.price.cached_input
         prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
+        for name in ("cache_write", "cache_write_1h", "audio_input", "audio_output"):
+            price = getattr(model.price, name)
+            prices += "" if price is None else f", {price:g} {name.replace('_', ' ')}"
         yield f"  price      {prices} (US dollars per million tokens)"
     if model.fallbacks is not None:
         yield f"  fallbacks  {', '.join(model.fallbacks.models)} (order: {model.fallbacks.order})"

@@ -5,7 +5,6 @@ from typing import Final
 
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import Price
-from gateway.inference.prompt_encoding import estimated_prompt
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import (
@@ -29,12 +28,17 @@ FALLBACK_ERRORS: Final[tuple[type[PenstockError], ...]] = (
 
 
 def chain(
-    requested: ServedModel, models: Mapping[str, ServedModel], caller: Caller, size: int, max_tokens: int | None, n: int
+    requested: ServedModel,
+    models: Mapping[str, ServedModel],
+    caller: Caller,
+    prompt: int,
+    max_tokens: int | None,
+    n: int,
 ) -> Sequence[ServedModel]:
     """Order the models that a request for `requested` is tried on; at least one.
 
-    Models that the caller may not use are left out. `size` is the body's length in bytes, `max_tokens` the bound of
-    each of the `n` answers (None: what the context leaves).
+    Models that the caller may not use are left out. The prompt has about `prompt` tokens, and `max_tokens` is the
+    bound of each of the `n` answers (None: what the context leaves).
     """
     given = requested.fallbacks
     if given is None:
@@ -42,7 +46,7 @@ def chain(
     others = [models[name] for name in given.models if caller.allows_model(name)]
 
     def cost(model: ServedModel) -> float:
-        return expected_usd(model, size, max_tokens, n)
+        return expected_usd(model, prompt, max_tokens, n)
 
     if given.order == "cost":
         others.sort(key=cost)
@@ -54,10 +58,9 @@ def chain(
     return found
 
 
-def expected_usd(model: ServedModel, size: int, max_tokens: int | None, n: int) -> float:
-    """Estimate a request's cost in USD: the prompt from the body's size, the answers at their longest."""
+def expected_usd(model: ServedModel, prompt: int, max_tokens: int | None, n: int) -> float:
+    """Estimate a request's cost in USD: the prompt of about so many tokens, the answers at their longest."""
     price: Price = model.price
-    prompt = estimated_prompt(size).tokens
     output = max(0, model.context - prompt) if max_tokens is None else max_tokens
     return (prompt * price.input + n * output * price.output) / 1_000_000
 

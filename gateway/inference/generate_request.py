@@ -61,8 +61,9 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     beside chat and completions (protos/features.py). `guide_param` is the parameter that holds the guide. `filter`
     screens the answers, `record` is filled in as the request proceeds, and `parser` None means answers are text. Each
     of `prompts` has its own answers, numbered after those of the prompt before; `echo` is shown before each answer. A
-    forwarded request is sent in bodies of `parts` bytes. `prompt_param` is the parameter of the prompts or parts.
-    `only_messages` are the messages, if the body has nothing else for the model.
+    forwarded request is sent in bodies of about `parts` tokens. `estimate` is about how many tokens an opaque prompt
+    has. `prompt_param` is the parameter of the prompts or parts. `only_messages` are the messages, if the body has
+    nothing else for the model.
     """
 
     id: str
@@ -87,6 +88,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     prompts: tuple[Prompt, ...] = ()
     prompt_param: str = "prompt"
     parts: tuple[int, ...] = ()
+    estimate: int = 0
     echo: tuple[str, ...] = ()
     best: Best | None = None
 

@@ -16,7 +16,7 @@ from gateway.text.sequence_text import SequenceText, TokenEntry
 from gateway.text.tokens.detokenizer import TokenTable, whole_text
 from observability.digests import TextDigest
 from protos.types import FinishReason, Timing
-from routing.contracts.transport import Event
+from routing.contracts.transport import Event, Relay
 from routing.dispatch.dispatch import Dispatched
 from routing.estimates.decode_length import Origin
 
@@ -106,7 +106,8 @@ class Generation:
     def reasoning_tokens(self) -> int:
         """Tokens of reasoning in the answers so far, as far as they can be counted."""
         if self.stream.relay is not None:
-            return self.stream.relay.reasoning_tokens
+            counts = self.stream.relay.counts
+            return 0 if counts is None else counts.reasoning
         return sum(answer.reasoning_tokens for answer in self.answers or ())
 
     @property
@@ -116,14 +117,21 @@ class Generation:
             return self._final
         stream, sequences = self.stream, self.sequences
         if stream.relay is not None:
-            counts = stream.counts
-            if counts is None:
-                return Usage(self.prompt_tokens, stream.relay.seen, 0)
-            return Usage(counts.prompt_tokens or self.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+            return self._relayed(stream.relay)
         completion = sequences[0].completion_tokens
         if len(sequences) > 1:
             completion = sum([sequence.completion_tokens for sequence in sequences])
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
+
+    def _relayed(self, relay: Relay) -> Usage:
+        """The upstream's counts as far as it has told them, in place of the gateway's estimates."""
+        told, completion = relay.counts, relay.seen
+        if told is None:
+            return Usage(self.prompt_tokens, completion, 0)
+        if told.completion is not None and (told.completion > completion or self.stream.counts is not None):
+            completion = told.completion
+        prompt = self.prompt_tokens if told.prompt is None else told.prompt
+        return Usage(prompt, completion, told.cached, self.request.model.price.extra_nano(told))
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
         """Take in one event; return the text and the logprob entries that may be shown now."""

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.needs import checked_needs
-from gateway.inference.prompt_encoding import EncodedPrompt, encode_long, encode_prompt, estimated_prompt
+from gateway.inference.prompt_encoding import EncodedPrompt, encode_long, encode_prompt
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
@@ -93,15 +93,15 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
 
 async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> list[EncodedPrompt]:
     if request.parts:
-        return [estimated_prompt(size) for size in request.parts]
+        return [EncodedPrompt([], tokens) for tokens in request.parts]
     alone = [msgspec.structs.replace(request, prompt=prompt) for prompt in request.prompts]
     return [await encoded(one, context.encoding, context.handle) for one in alone]
 
 
 async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: RequestHandle) -> EncodedPrompt:
-    """Encode the prompt, or estimate its tokens. Raises InvalidRequest, or the error that `handle` is failed with."""
+    """Encode the prompt, unless it is opaque. Raises InvalidRequest, or the error that `handle` is failed with."""
     if request.opaque:
-        return estimated_prompt(request.size)
+        return EncodedPrompt([], request.estimate)
     if request.size <= INLINE_BYTES:
         return _encoded_now(request)
     model, caller = request.model, request.caller

@@ -1,7 +1,6 @@
 """Encode prompts to token ids, or estimate their length."""
 
 from collections.abc import Sequence
-from math import ceil
 
 import msgspec
 
@@ -14,21 +13,12 @@ from gateway.text.tokens.unit_cache import UnitCache
 from protos.errors import InvalidRequest
 from protos.packed_ids import PackedIds
 
-#: Bytes of the body per token, where only the upstream can tokenize it. English prose in JSON has 4 to 5; the
-#: upstream's own count replaces the estimate at the end.
-BYTES_PER_TOKEN = 4
-
 
 class EncodedPrompt(msgspec.Struct, frozen=True):
     """A prompt of `tokens` tokens; `ids` is empty where that number is an estimate."""
 
     ids: Sequence[int]
     tokens: int
-
-
-def estimated_prompt(size: int) -> EncodedPrompt:
-    """Estimate a prompt that cannot be tokenized here from its body of `size` bytes."""
-    return EncodedPrompt([], ceil(size / BYTES_PER_TOKEN))
 
 
 def encode_prompt(model: ServedModel, prompt: Prompt, encoder: PartsEncoder | None = None) -> Sequence[int]:

@@ -25,6 +25,7 @@ from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.contracts.transport import Relay
 from routing.dispatch.dispatch import RequestHandle
+from routing.estimates.text_tokens import text_tokens
 from safety.guard import GuardFailed
 from safety.match import Match
 
@@ -120,6 +121,7 @@ class ServedModelGuard:
             stops=(),
             stream=False,
             arrived=now,
+            estimate=text_tokens(body) if model.opaque else 0,
         )
         payload = Payload(_PATH, body, False, False, model.shown, most) if model.relays else None
         until = now + self._settings.timeout_seconds

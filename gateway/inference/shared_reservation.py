@@ -28,13 +28,13 @@ class SharedLease:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        #: Tokens that the parts have used so far.
-        self.prompt = self.completion = self.cached = 0
+        #: What the parts have used so far.
+        self.prompt = self.completion = self.cached = self.extra = 0
 
     @property
     def used(self) -> Usage:
         """Usage of all parts together."""
-        return Usage(self.prompt, self.completion, self.cached)
+        return Usage(self.prompt, self.completion, self.cached, self.extra)
 
     async def reserve(self, ask: Ask) -> Lease:
         """Give a part its share; nothing more is reserved."""
@@ -51,7 +51,7 @@ class SharedLease:
         if error is None or (left and self.prompt + self.completion):
             self._lease.settle(self.used)
         else:
-            self.prompt = self.completion = self.cached = 0
+            self.prompt = self.completion = self.cached = self.extra = 0
             self._lease.release(rejected=isinstance(error, Overloaded))
 
 
@@ -72,6 +72,7 @@ class _Share:
             self._shared.prompt += usage.prompt
             self._shared.completion += usage.completion
             self._shared.cached += usage.cached
+            self._shared.extra += usage.extra
 
     def release(self, *, rejected: bool = False) -> None:
         """End the share with no usage."""

@@ -10,6 +10,7 @@ from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import FREE, Price
 from gateway.models.first_tokens import FirstTokenTimes
+from gateway.models.media_rules import OPENAI, MediaRule
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller, Subscription
@@ -55,6 +56,7 @@ class ServedModel:
     output: OutputFormat | None = None
     marked_table: TokenTable | None = None
     media: Media = field(default_factory=Media)
+    media_rule: MediaRule = OPENAI
     embeddings: Embeddings = field(default_factory=Embeddings)
 
     @property

@@ -38,6 +38,7 @@ from gateway.models.adapter_models import AdapterModels, has_adapters
 from gateway.models.answer_lengths import AnswerLengths
 from gateway.models.catalog import ModelCatalog
 from gateway.models.first_tokens import FirstTokenTimes
+from gateway.models.media_rules import media_rule
 from gateway.models.model_output import model_output
 from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
@@ -286,5 +287,6 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         opaque=model.tokenizer is None,
         tokenizer_hash=identity,
         media=config.listen.media,
+        media_rule=media_rule(model),
         embeddings=model.embeddings,
     )

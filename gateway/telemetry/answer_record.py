@@ -56,7 +56,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
     if generation.answers is not None or stream.relay is not None:
         record.reasoning_tokens = generation.reasoning_tokens
-    record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
+    record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion) + usage.extra
     # Set by an earlier model that refused the request.
     record.rejected_tokens = 0
     note_route(record, stream)

@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from protos.errors import PenstockError
+from protos.token_counts import TokenCounts
 from protos.types import Finish, Submit, TokenLogprobs
 
 #: (sequence index, new token ids, one logprob entry per token if asked for, the sequence's end if it is over).
@@ -42,13 +43,17 @@ class Relay(Protocol):
 
     `streamed`: it is a stream of server-sent events and each part holds whole events, the end mark included; else it is
     one JSON body of `length` bytes, None where that is unknown before its end. `seen` approximates the tokens so far;
-    `reasoning_tokens` is the count that the upstream reports at the end.
+    `counts` are the upstream's own, as far as it has told them.
     """
 
     streamed: bool
     length: int | None
-    seen: int
-    reasoning_tokens: int
+
+    @property
+    def seen(self) -> int: ...
+
+    @property
+    def counts(self) -> TokenCounts | None: ...
 
     async def read(self) -> bytes:
         """Return the next part; empty after the last one and once the leg has been closed. Raises PenstockError."""

@@ -174,10 +174,10 @@ def _end(finish: FinishReason, counts: Counts, *, called: bool) -> dict[str, Any
 
 
 def _usage(counts: Counts) -> dict[str, Any]:
-    """Make the usage object: `input_tokens` are the prompt's tokens that were not cached."""
+    """Make the usage object: `input_tokens` are the prompt's tokens that no cache had or took."""
     usage: dict[str, Any] = {
-        "input_tokens": max(0, counts.prompt - counts.cached),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": max(0, counts.prompt - counts.cached - counts.written),
+        "cache_creation_input_tokens": counts.written,
         "cache_read_input_tokens": counts.cached,
         "output_tokens": counts.completion,
     }

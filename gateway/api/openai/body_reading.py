@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.guides import take_guide
+from gateway.api.openai.media.media_tokens import body_tokens
 from gateway.api.openai.sampling_params import SamplingFields
 from gateway.api.openai.tools.tool_offer import CallsParser
 from gateway.api.server.body_decoder import unsupported
@@ -19,11 +20,11 @@ from protos.types import Guide
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A decoded body of `size` bytes. `foreign` refuses the first parameter that the gateway cannot honour itself."""
+    """A decoded body. `foreign` refuses the first parameter that the gateway cannot honour itself."""
 
     api: CompletionApi
     fields: SamplingFields
-    size: int
+    body: bytes
     include_usage: bool
     guide: Guide | None = None
     guide_param: str = ""
@@ -31,15 +32,26 @@ class Reading(msgspec.Struct, frozen=True):
 
     def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
         """Make the request to a model, with its `record`. Raises InvalidRequest."""
-        foreign = self.foreign
+        size, foreign = len(self.body), self.foreign
         if foreign is None:
             try:
-                request = self.api.request(self.fields, caller, model, record, self.size, None)
-                return request if self.guide is None else self._guided(request)
+                request = self.api.request(self.fields, caller, model, record, size, None)
+                return request if self.guide is None and not model.opaque else self._completed(request, model.opaque)
             except UnsupportedParameter as refusal:
                 foreign = _without_traceback(refusal)
-        request = self.api.request(self.fields, caller, model, record, self.size, foreign)
-        return request if self.guide is None else self._guided(request)
+        return self._completed(self.api.request(self.fields, caller, model, record, size, foreign), True)
+
+    def _completed(self, request: GenerateRequest, relayed: bool) -> GenerateRequest:
+        """Add the guide, and the estimate of a prompt that may be `relayed` without having been tokenized."""
+        if self.guide is not None:
+            request = self._guided(request)
+        if relayed:
+            request = msgspec.structs.replace(request, estimate=self.estimate(request.model))
+        return request
+
+    def estimate(self, model: ServedModel) -> int:
+        """Estimate the tokens of the prompt, for a model whose tokenizer is not known here."""
+        return body_tokens(self.body, self.api.media(self.fields), model.media_rule)
 
     def _guided(self, request: GenerateRequest) -> GenerateRequest:
         """Add the guide, which binds the whole answer from its first token on, unless the answer calls tools instead.
@@ -70,7 +82,7 @@ def read_body(api: CompletionApi, body: bytes) -> Reading:
     """Read a body. Raises InvalidRequest, with `param` where one is at fault."""
     try:
         fields = api.decode(body)
-        return Reading(api, fields, len(body), fields.include_usage)
+        return Reading(api, fields, body, fields.include_usage)
     except UnsupportedParameter:
         # The slow path, so that the usual request pays nothing for it.
         return _read_all(api, body)
@@ -86,7 +98,7 @@ def _read_all(api: CompletionApi, body: bytes) -> Reading:
         foreign = foreign or _without_traceback(refusal)
         options = fields.stream_options
         usage = options is not None and bool(options.include_usage)
-    return Reading(api, fields, len(body), usage, guide, guide_param, foreign)
+    return Reading(api, fields, body, usage, guide, guide_param, foreign)
 
 
 def _without_traceback(refusal: UnsupportedParameter) -> UnsupportedParameter:

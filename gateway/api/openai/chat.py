@@ -1,5 +1,6 @@
 """`POST /v1/chat/completions` (OpenAI API reference, Chat)."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
@@ -10,7 +11,7 @@ from msgspec.structs import astuple
 
 from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.guides import GUIDES
-from gateway.api.openai.media.media_parts import check_media
+from gateway.api.openai.media.media_parts import MEDIA_TYPES, check_media
 from gateway.api.openai.prompt_texts import content_places
 from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
 from gateway.api.openai.template_extras import Documents, TemplateKwargs, check_kwargs, template_extras
@@ -218,6 +219,15 @@ def _check(body: ChatBody, model: ServedModel) -> None:
                 check_media(msgspec.structs.asdict(part), param, model.media)
 
 
+def _media(body: SamplingFields) -> Iterator[dict[str, Any]]:
+    assert isinstance(body, ChatBody)
+    for message in body.messages:
+        if isinstance(message.content, list):
+            for part in message.content:
+                if part.type in MEDIA_TYPES:
+                    yield msgspec.structs.asdict(part)
+
+
 def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
     """List the messages' texts; None where the body has more than plain text messages."""
     del model
@@ -339,6 +349,7 @@ CHAT = CompletionApi(
     decode_all=_decoder.decode_all,
     request=_request,
     texts=_texts,
+    media=_media,
     message=lambda text: {"message": {"role": "assistant", "content": text, "refusal": None}},
     logprobs=_logprobs,
     opening={"role": "assistant", "content": "", "refusal": None},

@@ -3,7 +3,7 @@
 The rest of the request path is shared (gateway/api/openai/infer.py).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,8 @@ class CompletionApi:
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
     enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of characters before
     them. `decode_all` also returns the parameters that `decode` refuses; a request that is made with such a refusal has
-    an empty prompt. `texts` lists the prompt's texts, None where it is more than plain messages.
+    an empty prompt. `texts` lists the prompt's texts, None where it is more than plain messages; `media` lists its
+    parts that are no text.
     """
 
     endpoint: str
@@ -38,6 +39,7 @@ class CompletionApi:
         [SamplingFields, Caller, ServedModel, RequestRecord, int, UnsupportedParameter | None], GenerateRequest
     ]
     texts: Callable[[SamplingFields, ServedModel], list[PromptText] | None]
+    media: Callable[[SamplingFields], Iterable[Mapping[str, Any]]]
     message: Callable[[str], dict[str, Any]]
     logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]
     opening: dict[str, Any] | None

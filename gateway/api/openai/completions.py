@@ -210,6 +210,7 @@ COMPLETIONS = CompletionApi(
     decode=_decoder.decode,
     decode_all=_decoder.decode_all,
     request=_request,
+    media=lambda body: (),
     texts=_texts,
     message=lambda text: {"text": text},
     logprobs=_logprobs,

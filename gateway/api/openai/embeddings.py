@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.vectors import VectorError, converted
-from gateway.api.relay.forwarding import PromptCount, bad_answer, forward, read_request
+from gateway.api.relay.forwarding import bad_answer, forward, prompt_count, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
@@ -51,7 +51,9 @@ class _Vector(msgspec.Struct, frozen=True):
 
 class _Answer(msgspec.Struct, frozen=True):
     data: list[_Vector]
-    usage: PromptCount | None = None
+    usage: Any = None
+    #: Cohere tells its usage here.
+    meta: Any = None
 
 
 _decoder = BodyDecoder(EmbeddingsBody, unsupported={})
@@ -124,7 +126,7 @@ class _Vectors:
                 raise bad_answer(f"an embedding has {dimensions} dimensions and not {self._dimensions}")
             found[place] = vector
         self._found[index] = [found[place] for place in range(size)]
-        return None if answer.usage is None else answer.usage.tokens
+        return prompt_count(answer.usage, answer.meta)
 
     def all(self) -> list[dict[str, Any]]:
         """Return the API's `data`."""

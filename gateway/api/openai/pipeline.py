@@ -70,7 +70,8 @@ class Pipeline(_Parts, eq=False, kw_only=True):
         if model.fallbacks is None:
             return self.start(model)
         models = self.services.catalog.models
-        candidates = chain(model, models, request.caller, len(self.body), request.max_tokens, request.sampling.n)
+        prompt = self.reading.estimate(model)
+        candidates = chain(model, models, request.caller, prompt, request.max_tokens, request.sampling.n)
         return first_to_answer(self.incoming.exchange, model, candidates, self.start)
 
     def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:

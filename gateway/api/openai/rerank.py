@@ -2,12 +2,12 @@
 
 import math
 import time
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Meta
 
-from gateway.api.relay.forwarding import PromptCount, bad_answer, forward, read_request
+from gateway.api.relay.forwarding import bad_answer, forward, prompt_count, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
@@ -115,7 +115,9 @@ class _Ranked(msgspec.Struct, frozen=True):
 
 class _Ranking(msgspec.Struct, frozen=True):
     results: list[_Ranked]
-    usage: PromptCount | None = None
+    usage: Any = None
+    #: Cohere tells its usage here.
+    meta: Any = None
 
 
 class _Scored(msgspec.Struct, frozen=True):
@@ -125,7 +127,7 @@ class _Scored(msgspec.Struct, frozen=True):
 
 class _Scores(msgspec.Struct, frozen=True):
     data: list[_Scored]
-    usage: PromptCount | None = None
+    usage: Any = None
 
 
 _rerank_decoder = BodyDecoder(RerankBody, unsupported={})
@@ -152,7 +154,7 @@ async def rerank(services: Services, exchange: HttpExchange) -> None:
             if not fits or not all(math.isfinite(one.relevance_score) for one in ranking.results):
                 raise bad_answer("its ranking is not one of the documents")
             found.extend(sorted(ranking.results, key=lambda one: -one.relevance_score)[:wanted])
-            return None if ranking.usage is None else ranking.usage.tokens
+            return prompt_count(ranking.usage, ranking.meta)
 
         sent = msgspec.structs.replace(body, documents=cast("list[str | Document]", texts), return_documents=None)
         used = await forward(forwarded, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
@@ -182,7 +184,7 @@ async def score(services: Services, exchange: HttpExchange) -> None:
             if sorted(places) != list(range(pairs)) or not all(math.isfinite(one.score) for one in scores.data):
                 raise bad_answer(f"its scores are not those of {pairs} pairs")
             found.extend(one.score for _, one in sorted(zip(places, scores.data, strict=True), key=lambda at: at[0]))
-            return None if scores.usage is None else scores.usage.tokens
+            return prompt_count(scores.usage)
 
         used = await forward(
             forwarded, Feature.SCORE, "/score", [msgspec.json.encode(forwarded.body)], read, param="text_2"

@@ -35,6 +35,8 @@ from protos.features import NAMES, Feature
 from protos.types import FinishReason, Payload, Sampling
 from routing.dispatch.dispatch import RequestHandle
 from routing.dispatch.routed import note_route
+from routing.estimates.text_tokens import text_tokens
+from routing.transports.openai.usage_forms import counts_of
 
 #: Bound on one answer of an upstream, in bytes.
 MOST_ANSWER_BYTES: Final = 128 << 20
@@ -139,7 +141,7 @@ async def forward(
         foreign=refused,
         endpoint=endpoint.value,
         record=record,
-        parts=() if free else tuple(len(body) for body in bodies),
+        parts=() if free else tuple(text_tokens(body) for body in bodies),
         prompt_param=param,
     )
     context = RequestContext(
@@ -153,6 +155,7 @@ async def forward(
             whole,
             id=record.id if index == 0 else f"{record.id}-{index}",
             size=len(bodies[index]),
+            estimate=text_tokens(bodies[index]),
             max_tokens=1,
             parts=(),
             record=record if index == 0 else scratch_record(),
@@ -223,14 +226,10 @@ def _note(forwarded: ForwardedRequest[Any], used: Usage, error: BaseException | 
         record.finish = FinishReason.STOP.value
 
 
-class PromptCount(msgspec.Struct, frozen=True):
-    """The `usage` of an answer that has only a prompt."""
-
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
-
-    @property
-    def tokens(self) -> int | None:
-        """The prompt's tokens; None for what cannot be a count, since it is charged."""
-        reported = self.total_tokens if self.prompt_tokens is None else self.prompt_tokens
-        return reported if reported is not None and 0 <= reported <= 0x7FFF_FFFF else None
+def prompt_count(*told: object) -> int | None:
+    """Find the prompt's tokens in an answer that has only a prompt, by what it tells of usage; None: nothing."""
+    for usage in told:
+        counts = counts_of(usage)
+        if counts is not None and counts.prompt is not None:
+            return counts.prompt
+    return None

@@ -107,7 +107,7 @@ def _same(body: CreateBody, model: str, *, stored: bool) -> dict[str, Any]:
 def _usage(counts: Counts) -> dict[str, Any]:
     return {
         "input_tokens": counts.prompt,
-        "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": counts.cached},
+        "input_tokens_details": {"cache_write_tokens": counts.written, "cached_tokens": counts.cached},
         "output_tokens": counts.completion,
         "output_tokens_details": {"reasoning_tokens": counts.reasoning},
         "total_tokens": counts.prompt + counts.completion,

@@ -32,7 +32,8 @@ class AnswerHead(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Token counts of an answer over all choices. `cached` is part of `prompt`, `reasoning` of `completion`.
+    """Token counts of an answer over all choices. `cached` and `written` (to a provider's cache) are parts of `prompt`,
+    `reasoning` is one of `completion`.
 
     `stopped_by` is the stop string that ended the first choice, where the gateway found it or an upstream reported it.
     """
@@ -42,6 +43,7 @@ class Counts(msgspec.Struct, frozen=True):
     cached: int = 0
     reasoning: int = 0
     stopped_by: str | None = None
+    written: int = 0
 
 
 class Call(msgspec.Struct, frozen=True):

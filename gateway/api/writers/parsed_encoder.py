@@ -51,7 +51,10 @@ def counts_of(generation: Generation) -> Counts:
     """Count the generation's tokens so far."""
     usage = generation.usage
     stopped_by = generation.sequences[0].stopped_by
-    return Counts(usage.prompt, usage.completion, usage.cached, generation.reasoning_tokens, stopped_by)
+    relay = generation.stream.relay
+    told = None if relay is None else relay.counts
+    written = 0 if told is None else told.written + told.written_long
+    return Counts(usage.prompt, usage.completion, usage.cached, generation.reasoning_tokens, stopped_by, written)
 
 
 class ParsedEncoder:

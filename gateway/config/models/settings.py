@@ -149,8 +149,8 @@ class Model(Record, frozen=True, kw_only=True):
         Meta(
             description="A bundled tokenizer's name (`mistral-tekken`), or the path of a Hugging Face folder or tekken "
             "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder. Unset, for "
-            "models whose pools are all `openai`: a prompt counts as a token for each 4 bytes until the upstream says "
-            "its own count.",
+            "models whose pools are all `openai`: until the upstream says its own count, a prompt's text counts as "
+            "tokenizers cut it, and its media by the provider's rule, which `penstock check` names.",
         ),
     ] = None
     context: Annotated[

@@ -9,9 +9,9 @@ from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutpu
 from gateway.tenancy.limits.limiter import Usage
 from gateway.tenancy.limits.plan import Plan
 
-#: Requests, prompt tokens, cached ones, completion tokens, rejected requests, their tokens; and the answers, whose mean
-#: length is learned.
-_Entry = tuple[int, int, int, int, int, int, int]
+#: Requests, prompt tokens, cached ones, completion tokens, rejected requests, their tokens, nanodollars beside the
+#: tokens' prices; and the answers, whose mean length is learned.
+_Entry = tuple[int, int, int, int, int, int, int, int]
 
 
 class Account(msgspec.Struct, eq=False):
@@ -40,7 +40,7 @@ class BookedLease(msgspec.Struct, eq=False):
             account, completion = self.account, usage.completion
             account.leases -= 1
             answers = self.sequences if completion else 0
-            account.entries.append((1, usage.prompt, usage.cached, completion, 0, 0, answers))
+            account.entries.append((1, usage.prompt, usage.cached, completion, 0, 0, usage.extra, answers))
             if account.mean is None and answers:
                 account.mean = completion / answers
 
@@ -50,7 +50,7 @@ class BookedLease(msgspec.Struct, eq=False):
             self.open = False
             self.account.leases -= 1
             if rejected:
-                self.account.entries.append((0, 0, 0, 0, 1, self.input, 0))
+                self.account.entries.append((0, 0, 0, 0, 1, self.input, 0, 0))
 
 
 class Bookings:
@@ -88,7 +88,7 @@ class Bookings:
 
     def take(self) -> Iterable[tuple[Plan, Sequence[int]]]:
         """Fold; return the sums since the last call by plan: requests, prompt tokens, cached ones, completion tokens,
-        rejected requests and their tokens.
+        rejected requests and their tokens, nanodollars beside the tokens' prices.
         """
         self.fold()
         taken, self._sums = self._sums, {}

@@ -9,11 +9,15 @@ from gateway.tenancy.limits.plan import Plan
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Token counts over all sequences; `cached` of the prompt's tokens were in the replica's KV cache."""
+    """Token counts over all sequences; `cached` of the prompt's tokens were in the replica's KV cache.
+
+    `extra` is what some of the tokens cost beside these prices (sound, writes to a cache), in nanodollars.
+    """
 
     prompt: int
     completion: int
     cached: int
+    extra: int = 0
 
 
 class Room(msgspec.Struct, frozen=True):

@@ -168,11 +168,11 @@ class LimitsBatcher:
         """End a lease whose request is gone, if it was granted at all."""
         self.post(tenant, [SETTLE, lease_id, UNUSED, 0, 0, 0])
 
-    def end(self, lease_id: str, ending: int, prompt: int, cached: int, completion: int) -> None:
-        """End one of `leases`; a second ending of it does nothing."""
+    def end(self, lease_id: str, ending: int, prompt: int, cached: int, completion: int, extra: int = 0) -> None:
+        """End one of `leases`, which costs `extra` nanodollars beside its tokens; a second ending does nothing."""
         tenant = self.leases.pop(lease_id, None)
         if tenant is not None:
-            self.post(tenant, [SETTLE, lease_id, ending, prompt, cached, completion])
+            self.post(tenant, [SETTLE, lease_id, ending, prompt, cached, completion, extra])
 
     async def run(self) -> None:
         """Send batches until cancelled, through outages."""

@@ -128,7 +128,7 @@ class StoreLease(msgspec.Struct, eq=False, gc=False):
     output: int
 
     def settle(self, usage: Usage) -> None:
-        self.limits_batcher.end(self.id, USED, usage.prompt, usage.cached, usage.completion)
+        self.limits_batcher.end(self.id, USED, usage.prompt, usage.cached, usage.completion, usage.extra)
 
     def release(self, *, rejected: bool = False) -> None:
         self.limits_batcher.end(self.id, REJECTED if rejected else UNUSED, 0, 0, 0)

@@ -1,15 +1,19 @@
 """Splits an upstream's stream into whole server-sent events and rewrites what clients must not see."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from observability.redacted_words import redacted_words
 from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.shape import Shape
-from routing.transports.openai.upstream_usage import Usage, answer_in
+from routing.transports.openai.upstream_usage import answer_in
+from routing.transports.openai.usage_forms import later
 
+#: Bytes of text a token, where events have several.
+_TOKEN_BYTES: Final = 4
 #: Bound on one event.
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -31,8 +35,9 @@ class BadStream(Exception):
 class EventStream:
     """Pure: the output does not depend on how the input is cut into parts.
 
-    `seen` counts events with data, `usage` is the last one sent, and `cut` are the sequences that reached their limit.
-    `done`: the end mark has come and later bytes are ignored; `surplus`: some followed it at once.
+    `seen` counts events with data, `usage` is what has been told of it so far, in the upstream's own form, and `cut`
+    are the sequences that reached their limit. `done`: the end mark has come and later bytes are ignored; `surplus`:
+    some followed it at once.
     """
 
     __slots__ = (
@@ -61,7 +66,7 @@ class EventStream:
         #: Whether the last byte was a carriage return, which may be half of a line end.
         self._return = False
         self.seen = 0
-        self.usage: Usage | None = None
+        self.usage: Mapping[str, Any] | None = None
         self.cut: set[int] = set()
         self.done = self.surplus = False
 
@@ -114,6 +119,11 @@ class EventStream:
             self.done = True
             return _DONE
         return b""
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens have come: one an event, or more where the events' texts are longer than that."""
+        return max(self.seen, self._shape.text_bytes // _TOKEN_BYTES)
 
     @property
     def _complete(self) -> bool:
@@ -177,8 +187,9 @@ class EventStream:
                 self._ended.add(choice.index)
             if choice.finish_reason == "length":
                 self.cut.add(choice.index)
-        if chunk.usage is not None:
-            self.usage = chunk.usage
+        told = chunk.told
+        if told is not None:
+            self.usage = later(self.usage, told)
         self.seen += bool(chunk.choices)
         if self._usage_wanted or b'"usage"' not in event:
             return event

@@ -1,39 +1,55 @@
 """A byte buffer with backpressure between the wire and the one reader of a relayed answer."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from protos.errors import PenstockError
+from protos.token_counts import TokenCounts
+from routing.transports.openai.usage_forms import counts_of
 
 #: With this many bytes unread, reading from the upstream pauses.
 MOST_UNREAD: Final = 128 * 1024
 
 
+class Progress(Protocol):
+    """How far an answer has come: about how many tokens, and what its upstream has told of usage, in its own form."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None: ...
+
+
 class ByteRelay:
-    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire."""
+    """The `Relay` of an answer. `pause` and `resume` pause and resume the wire; `progress` is asked when it matters."""
 
     __slots__ = (
+        "_counts",
+        "_counts_of",
         "_error",
         "_held",
         "_loop",
         "_over",
         "_parts",
         "_pause",
+        "_progress",
         "_resume",
         "_size",
         "_waiter",
         "length",
-        "reasoning_tokens",
-        "seen",
         "streamed",
     )
 
-    def __init__(self, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    def __init__(
+        self, progress: Progress, *, streamed: bool, pause: Callable[[], None], resume: Callable[[], None]
+    ) -> None:
         self.streamed = streamed
         self.length: int | None = None
-        self.seen = 0
-        self.reasoning_tokens = 0
+        self._progress = progress
+        self._counts: TokenCounts | None = None
+        self._counts_of: Mapping[str, Any] | None = None
         self._pause = pause
         self._resume = resume
         self._held = False
@@ -43,6 +59,17 @@ class ByteRelay:
         self._error: PenstockError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def seen(self) -> int:
+        return self._progress.tokens
+
+    @property
+    def counts(self) -> TokenCounts | None:
+        usage = self._progress.usage
+        if usage is not self._counts_of:
+            self._counts, self._counts_of = counts_of(usage), usage
+        return self._counts
 
     async def read(self) -> bytes:
         while True:

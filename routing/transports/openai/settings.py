@@ -35,7 +35,7 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         bool,
         Meta(
             description="It understands `stream_options`, so that each stream tells what it used. Otherwise that is "
-            "guessed from the number of events."
+            "estimated from its events."
         ),
     ] = True
     limit_as: Annotated[

@@ -15,13 +15,15 @@ class Shape:
     The text must have no quote and no line end, so that it cannot be anything else.
     """
 
-    __slots__ = ("_after", "_before", "_lessons", "_shown_after", "_shown_before")
+    __slots__ = ("_after", "_before", "_lessons", "_shown_after", "_shown_before", "text_bytes")
 
     def __init__(self) -> None:
         self._before = self._after = b""
         self._shown_before: bytes | None = None
         self._shown_after = b""
         self._lessons = 0
+        #: Bytes of text in the events that were recognised.
+        self.text_bytes = 0
 
     def shown(self, data: bytes) -> bytes | None:
         """Return the rewritten event; None: it has another shape."""
@@ -34,9 +36,11 @@ class Shape:
             or data.find(b"\n") != len(data) - 2
         ):
             return None
+        text = data[len(before) : len(data) - len(after)]
+        self.text_bytes += len(text)
         if self._shown_before is None:
             return data
-        return b"".join((self._shown_before, data[len(before) : len(data) - len(after)], self._shown_after))
+        return b"".join((self._shown_before, text, self._shown_after))
 
     def learn(self, data: bytes, shown: bytes) -> None:
         """Learn one whole event with data and its rewritten form."""

@@ -9,7 +9,7 @@ from routing.transports.http.http1_request import Fault, Headers, Http1Request, 
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_refusals import Refusal, refusal
-from routing.transports.openai.upstream_usage import Usage, finishes
+from routing.transports.openai.upstream_usage import finishes
 
 #: Bound on the part of an error's body that is read.
 MAX_ERROR_BYTES: Final = 64 * 1024
@@ -133,14 +133,14 @@ class UpstreamCall(Http1Request):
         self.upstream.answers(self.mailbox, cached_tokens)
         self.mailbox.relay(relay)
 
-    def finish(self, usage: Usage | None, cut: set[int]) -> None:
-        """Finish the call: the answer is complete and all of it is in the relay."""
-        assert self.relay is not None, "it has begun"
+    def finish(self, cut: set[int]) -> None:
+        """Finish the call: the answer is complete, and all of it and what it says of its usage is in the relay."""
+        relay = self.relay
+        assert relay is not None, "it has begun"
         self.over = True
-        self.relay.reasoning_tokens = 0 if usage is None else usage.reasoning_tokens
-        self.relay.end()
+        relay.end()
         mailbox, base = self.mailbox, self.mailbox.base
-        for index, end in enumerate(finishes(usage, self.relay.seen, cut, self.sequences)):
+        for index, end in enumerate(finishes(relay.counts, relay.seen, cut, self.sequences)):
             mailbox.finish(index - base, end)
 
     def _refuse(self, status: int, headers: Headers) -> None:

@@ -1,13 +1,14 @@
 """The call for an answer of an OpenAI-compatible upstream that is one JSON object."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from protos.types import Payload, Submit
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_call import Upstream, UpstreamCall
-from routing.transports.openai.upstream_usage import answer_in, usage_in_tail
+from routing.transports.openai.upstream_usage import answer_in, answered_tokens, usage_in_tail
 
 #: An answer up to this size is buffered and checked before it is relayed; a longer one is relayed in parts.
 MOST_WHOLE_BYTES: Final = 1024 * 1024
@@ -22,7 +23,7 @@ class JsonCall(UpstreamCall):
 
     media = b"application/json"
 
-    __slots__ = ("_model", "_most_tokens", "_parts", "_size", "_tail")
+    __slots__ = ("_model", "_most_tokens", "_parts", "_size", "_tail", "tokens", "usage")
 
     def __init__(self, upstream: Upstream, request: bytes, payload: Payload, submit: Submit, mailbox: Mailbox) -> None:
         super().__init__(upstream, request, payload, submit, mailbox)
@@ -31,6 +32,9 @@ class JsonCall(UpstreamCall):
         self._parts: list[bytes] = []
         self._size = 0
         self._tail = b""
+        #: As a relay's `Progress`.
+        self.tokens = 0
+        self.usage: Mapping[str, Any] | None = None
 
     def body_part(self, data: bytes) -> None:
         if self.over:
@@ -58,14 +62,18 @@ class JsonCall(UpstreamCall):
             self.fail("its answer is an error with a good status" if answer.is_error else "its answer has no choices")
             return
         shown = self._model.shown(body)
-        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
+        relay = ByteRelay(self, streamed=False, pause=self.pause, resume=self.resume)
         relay.length = len(shown)
-        usage = answer.usage
-        relay.seen = (usage.completion_tokens if usage is not None else None) or self._guess()
+        self.usage = answer.told
+        counts = relay.counts
+        if counts is None or counts.completion is None:
+            self.tokens = min(answered_tokens(body), self._most_tokens)
+        else:
+            self.tokens = counts.completion
         relay.put(shown)
-        self.begin(relay, usage.cached_tokens if usage is not None else 0)
+        self.begin(relay, counts.cached if counts is not None else 0)
         cut = {choice.index for choice in answer.choices or () if choice.finish_reason == "length"}
-        self.finish(usage, cut)
+        self.finish(cut)
 
     def _begin_long(self) -> None:
         first = b"".join(self._parts)
@@ -73,14 +81,14 @@ class JsonCall(UpstreamCall):
         if not first.lstrip().startswith(b"{"):
             self.fail("its answer is not a JSON object")
             return
-        relay = ByteRelay(streamed=False, pause=self.pause, resume=self.resume)
-        relay.seen = self._guess()
+        relay = ByteRelay(self, streamed=False, pause=self.pause, resume=self.resume)
+        self.tokens = self._guess()
         self._tail = first[-TAIL_BYTES:]
         relay.put(self._model.shown(first[:-TAIL_BYTES]))
         self.begin(relay)
 
     def _more(self, relay: ByteRelay, data: bytes) -> None:
-        relay.seen = self._guess()
+        self.tokens = self._guess()
         held = self._tail + data
         self._tail = held[-TAIL_BYTES:]
         if len(held) > TAIL_BYTES:
@@ -92,7 +100,8 @@ class JsonCall(UpstreamCall):
             self.fail("its answer is not a whole JSON object")
             return
         relay.put(self._model.shown(tail))
-        self.finish(usage_in_tail(tail), set())
+        self.usage = usage_in_tail(tail)
+        self.finish(set())
 
     def _guess(self) -> int:
         return min(self._size // _TOKEN_BYTES, self._most_tokens)

@@ -39,10 +39,8 @@ class StreamCall(UpstreamCall):
         events, relay = self._events, self.relay
         if relay is None:
             self._begin(shown)
-        else:
-            relay.seen = events.seen
-            if shown:
-                relay.put(shown)
+        elif shown:
+            relay.put(shown)
         if events.done and not self.over:
             self._finish()
 
@@ -58,8 +56,7 @@ class StreamCall(UpstreamCall):
     def _begin(self, shown: bytes) -> None:
         self._first += shown
         if self._events.seen:
-            relay = ByteRelay(streamed=True, pause=self.pause, resume=self.resume)
-            relay.seen = self._events.seen
+            relay = ByteRelay(self._events, streamed=True, pause=self.pause, resume=self.resume)
             relay.put(self._first)
             self._first = b""
             self.begin(relay)
@@ -74,4 +71,4 @@ class StreamCall(UpstreamCall):
             self.cancel()
         elif carrier is not None:
             carrier.expect_end(_END_TICKS)
-        self.finish(self._events.usage, self._events.cut)
+        self.finish(self._events.cut)

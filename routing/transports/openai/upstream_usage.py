@@ -2,41 +2,16 @@
 
 import json
 import re
-from typing import Annotated, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from protos.token_counts import TokenCounts
 from protos.types import Finish, FinishReason
+from routing.estimates.text_tokens import text_tokens
 
 T = TypeVar("T")
-#: A count of tokens; impossible values are rejected, since tenants are billed by it.
-_Count = Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)]
-
-
-class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: _Count | None = None
-    reasoning_tokens: _Count | None = None
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """The API's `usage` object. Engines omit what they do not count."""
-
-    prompt_tokens: _Count | None = None
-    completion_tokens: _Count | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens of the prompt that were cached."""
-        details = self.prompt_tokens_details
-        return min(details.cached_tokens or 0, self.prompt_tokens or 0) if details is not None else 0
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """Reasoning tokens of the answer."""
-        details = self.completion_tokens_details
-        return min(details.reasoning_tokens or 0, self.completion_tokens or 0) if details is not None else 0
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -44,15 +19,34 @@ class Choice(msgspec.Struct, frozen=True):
 
     index: int = 0
     finish_reason: str | None = None
+    #: Moonshot's streams tell it here.
+    usage: Any = None
+
+
+class _GroqPart(msgspec.Struct, frozen=True):
+    usage: Any = None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The members that are read of an answer or a stream's chunk; the others are ignored."""
+    """The members that are read of an answer or a stream's chunk; the others are ignored.
+
+    `usage` is in the provider's own form (routing/transports/openai/usage_forms.py).
+    """
 
     model: str | None = None
-    usage: Usage | None = None
+    usage: Any = None
     choices: list[Choice] | None = None
     error: msgspec.Raw | None = None
+    x_groq: _GroqPart | None = None
+
+    @property
+    def told(self) -> Mapping[str, Any] | None:
+        """The usage object, wherever it stands."""
+        if isinstance(self.usage, dict):
+            return self.usage
+        if self.x_groq is not None and isinstance(self.x_groq.usage, dict):
+            return self.x_groq.usage
+        return next((choice.usage for choice in self.choices or () if isinstance(choice.usage, dict)), None)
 
     @property
     def is_error(self) -> bool:
@@ -79,7 +73,7 @@ def answer_in(text: bytes) -> Answer:
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("no object") from None
     return Answer(
-        usage=_as(Usage, members.get("usage")),
+        usage=_as(dict[str, Any], members.get("usage")),
         choices=_as(list[Choice], members.get("choices")) or ([] if "choices" in members else None),
         error=members.get("error"),
     )
@@ -92,28 +86,64 @@ def _as(kind: type[T], raw: msgspec.Raw | None) -> T | None:
         return None
 
 
-def usage_in_tail(tail: bytes) -> Usage | None:
-    """Parse the last `usage` object in the tail of a JSON text."""
+def usage_in_tail(tail: bytes) -> Mapping[str, Any] | None:
+    """Find the last `usage` object in the tail of a JSON text."""
     starts = [match.end() for match in _USAGE.finditer(tail)]
     if not starts:
         return None
     try:
         value, _ = _JSON.raw_decode(tail[starts[-1] :].decode("utf-8", "replace"))
-        return msgspec.convert(value, Usage)
-    except (ValueError, RecursionError, msgspec.ValidationError):
+        return cast("Mapping[str, Any]", value)
+    except (ValueError, RecursionError):
         return None
 
 
-def finishes(usage: Usage | None, seen: int, cut: set[int], sequences: int) -> list[Finish]:
+def answered_tokens(answer: bytes) -> int:
+    """Estimate the tokens of a whole answer without usage by its texts, thoughts and calls."""
+    texts: list[str] = []
+    _gather(_members_of(answer).get("choices"), texts)
+    return text_tokens("\n".join(texts).encode("utf-8", "replace"))
+
+
+def _members_of(answer: bytes) -> Mapping[str, Any]:
+    try:
+        found = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+#: Where the answer's own texts stand: its message, and what that has.
+_TEXTS: Final = frozenset(
+    (
+        *("message", "text", "content", "refusal", "reasoning", "reasoning_content"),
+        *("tool_calls", "function_call", "function", "name", "arguments"),
+    )
+)
+
+
+def _gather(value: object, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, list):
+        for one in value:
+            _gather(one, texts)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if name in _TEXTS:
+                _gather(one, texts)
+
+
+def finishes(counts: TokenCounts | None, seen: int, cut: set[int], sequences: int) -> list[Finish]:
     """Return the finish of each sequence; the first one has the whole answer's counts. `cut` reached their limit.
 
     `seen` is the approximate number of tokens, used where the upstream reports none.
     """
-    prompt = completion = cached = 0
-    if usage is not None:
-        prompt, cached, completion = usage.prompt_tokens or 0, usage.cached_tokens, usage.completion_tokens or 0
-    if usage is None or usage.completion_tokens is None:
-        completion = seen
+    prompt, cached, completion = 0, 0, seen
+    if counts is not None:
+        prompt, cached = counts.prompt or 0, counts.cached
+        if counts.completion is not None:
+            completion = counts.completion
     reasons = [FinishReason.LENGTH if index in cut else FinishReason.STOP for index in range(sequences)]
     first = Finish(reasons[0], prompt, cached, completion)
     return [first, *(Finish(reason, prompt, cached, 0) for reason in reasons[1:])]

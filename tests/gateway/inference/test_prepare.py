@@ -62,7 +62,7 @@ async def test_several_prompts_have_one_reservation() -> None:
 
 async def test_forwarded_bodies_have_one_reservation_and_no_output() -> None:
     bench = bench_with()
-    request = request_of(bench.model, "", 0, parts=(400, 41), foreign=FOREIGN)
+    request = request_of(bench.model, "", 0, parts=(100, 11), foreign=FOREIGN)
     prepared = await prepare(request, bench.context, scratch_record())
     (ask,) = bench.limits.asked
     assert (ask.input, ask.most, ask.sequences) == (111, 0, 1)
@@ -89,7 +89,7 @@ async def test_what_is_too_long_reserves_nothing() -> None:
         (request_of(MODEL, [5] * 1000, 7), ContextLengthExceeded, "prompt"),
         (request_of(MODEL, "", 7, prompts=([1], [5] * 1000)), ContextLengthExceeded, "prompt"),
         (request_of(MODEL, "", 7, prompts=([1] * 30, [2] * 30), caller=bounded), TokenLimitExceeded, "prompt"),
-        (request_of(MODEL, "", 0, parts=(150, 150), foreign=None, prompt_param="input", caller=bounded),
+        (request_of(MODEL, "", 0, parts=(40, 40), foreign=None, prompt_param="input", caller=bounded),
          TokenLimitExceeded, "input"),
     ):  # fmt: skip
         bench = bench_with()

@@ -6,7 +6,7 @@ thousand frames; libraries that count frames (Pillow) allocate a canvas for it.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.api.openai.media.media_data import Base64Bytes
 
@@ -19,6 +19,19 @@ _STANDALONE: Final = frozenset((0x01, *range(0xD0, 0xD8)))
 _FRAME_SIZES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _START_OF_SCAN: Final = 0xDA
 _END_OF_IMAGE: Final = 0xD9
+
+
+class ImageSize(NamedTuple):
+    """An image's size in pixels, and its frames."""
+
+    width: int
+    height: int
+    frames: int = 1
+
+    @property
+    def pixels(self) -> int:
+        """The pixels of all frames."""
+        return self.width * self.height * self.frames
 
 
 class BadImage(ValueError):
@@ -85,19 +98,19 @@ class _Reader:
         return self.at >= len(self.data)
 
 
-def png_pixels(data: Base64Bytes) -> int:
-    """Count the pixels of all frames; a chunk before the image data states how many there are."""
+def png_size(data: Base64Bytes) -> ImageSize:
+    """Read the size; a chunk before the image data states how many frames there are."""
     reader = _Reader(data)
     reader.skip(8)
     if reader.take(8) != b"\x00\x00\x00\rIHDR":
         raise BadImage("its headers are not those of a PNG")
-    pixels, frames = reader.number(4) * reader.number(4), 1
+    width, height, frames = reader.number(4), reader.number(4), 1
     reader.skip(9)
     while True:
         reader.step()
         size, name = reader.number(4), reader.take(4)
         if name in (b"IDAT", b"IEND"):
-            return pixels * frames
+            return ImageSize(width, height, frames)
         if name == b"IHDR":
             raise BadImage("it has two headers")
         if name == b"acTL":
@@ -106,11 +119,11 @@ def png_pixels(data: Base64Bytes) -> int:
         reader.skip(max(size, 0) + 4)
 
 
-def jpeg_pixels(data: Base64Bytes) -> int:
-    """Count the pixels of the single frame, which comes before the first scan."""
+def jpeg_size(data: Base64Bytes) -> ImageSize:
+    """Read the size of the single frame, which comes before the first scan."""
     reader = _Reader(data)
     reader.skip(2)
-    pixels = None
+    found = None
     while True:
         reader.step()
         if reader.number(1) != 0xFF:
@@ -120,25 +133,26 @@ def jpeg_pixels(data: Base64Bytes) -> int:
             reader.step()
             marker = reader.number(1)
         if marker in (_START_OF_SCAN, _END_OF_IMAGE):
-            if pixels is None:
+            if found is None:
                 raise BadImage("it does not say its size")
-            return pixels
+            return found
         if marker in _STANDALONE:
             continue
         size = reader.number(2)
         if size < 2:
             raise BadImage("its headers are not those of a JPEG")
         if marker in _FRAME_SIZES:
-            if pixels is not None:
+            if found is not None:
                 raise BadImage("it has two headers")
             reader.skip(1)
-            pixels = reader.number(2) * reader.number(2)
+            height = reader.number(2)
+            found = ImageSize(reader.number(2), height)
             size -= 5
         reader.skip(max(size - 2, 0))
 
 
-def gif_pixels(data: Base64Bytes) -> int:
-    """Count the pixels of all frames; a frame larger than the screen enlarges the screen."""
+def gif_size(data: Base64Bytes) -> ImageSize:
+    """Read the size; a frame larger than the screen enlarges the screen."""
     reader = _Reader(data)
     reader.skip(6)
     width, height = reader.number(2, "little"), reader.number(2, "little")
@@ -163,7 +177,7 @@ def gif_pixels(data: Base64Bytes) -> int:
         reader.skip_blocks()
     if not frames:
         raise BadImage("it has no frames")
-    return width * height * frames
+    return ImageSize(width, height, frames)
 
 
 def _skip_colours(reader: _Reader, *, skipped: int) -> None:
@@ -171,8 +185,8 @@ def _skip_colours(reader: _Reader, *, skipped: int) -> None:
     reader.skip(skipped + (3 << ((flags & 7) + 1) if flags & 0x80 else 0))
 
 
-def webp_pixels(data: Base64Bytes) -> int:
-    """Count the pixels of all frames."""
+def webp_size(data: Base64Bytes) -> ImageSize:
+    """Read the size."""
     reader = _Reader(data)
     reader.skip(12)
     kind = reader.take(4)
@@ -181,28 +195,28 @@ def webp_pixels(data: Base64Bytes) -> int:
         reader.skip(3)
         if reader.take(3) != b"\x9d\x01\x2a":
             raise BadImage("its headers are not those of a WebP")
-        return (reader.number(2, "little") & 0x3FFF) * (reader.number(2, "little") & 0x3FFF)
+        return ImageSize(reader.number(2, "little") & 0x3FFF, reader.number(2, "little") & 0x3FFF)
     if kind == b"VP8L":
         if reader.number(1) != 0x2F:
             raise BadImage("its headers are not those of a WebP")
         bits = reader.number(4, "little")
-        return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
+        return ImageSize((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
     if kind != b"VP8X":
         raise BadImage("its headers are not those of a WebP")
     reader.skip(4)
-    pixels, frames = (reader.number(3, "little") + 1) * (reader.number(3, "little") + 1), 0
+    width, height, frames = reader.number(3, "little") + 1, reader.number(3, "little") + 1, 0
     while reader.at + 8 <= len(data):
         reader.step()
         name, size = reader.take(4), reader.number(4, "little")
         frames += name == b"ANMF"
         reader.skip(size + (size & 1))
-    return pixels * max(frames, 1)
+    return ImageSize(width, height, max(frames, 1))
 
 
 #: Media type -> its reader.
-PIXELS: Final[dict[str, Callable[[Base64Bytes], int]]] = {
-    "image/png": png_pixels,
-    "image/jpeg": jpeg_pixels,
-    "image/gif": gif_pixels,
-    "image/webp": webp_pixels,
+SIZES: Final[dict[str, Callable[[Base64Bytes], ImageSize]]] = {
+    "image/png": png_size,
+    "image/jpeg": jpeg_size,
+    "image/gif": gif_size,
+    "image/webp": webp_size,
 }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.api.openai.media.image_sizes import PIXELS, BadImage
+from gateway.api.openai.media.image_sizes import SIZES, BadImage
 from gateway.api.openai.media.media_data import Base64Bytes
 from gateway.api.openai.media.media_types import HEAD_BYTES, kind_of, one_name
 from gateway.api.openai.media.media_urls import url_problem
@@ -149,11 +149,11 @@ def _check_bytes(text: str, at: str, wanted: tuple[str, ...], limits: Media) -> 
     kind = kind_of(data.at(0, HEAD_BYTES))
     if kind not in wanted:
         raise _invalid(at, f"its bytes are not those of {' or '.join(wanted)}")
-    measure = PIXELS.get(kind)
+    measure = SIZES.get(kind)
     if measure is None:
         return
     try:
-        pixels = measure(data)
+        pixels = measure(data).pixels
     except BadImage as error:
         raise _invalid(at, str(error)) from None
     if not pixels:

@@ -72,7 +72,7 @@ local function refusal(plan, input, output)
   -- Only what the request costs at least counts here: an estimate must not refuse what would have fitted.
   local least = cost_of({math.min(plan[5][1], plan[5][2]), 0, plan[5][3]}, input, 0, 1)
   for _, budget in ipairs(plan[4]) do
-    local b = budget_at(budget[1], period_of(budget[2]))
+    local b = budget_at(budget[1], period_of(budget[2]), plan[2])
     if b.spent + least > budget[3] then
       return {'budget', budget[1], budget[3], b.spent, least, -1, period_left(budget[2]), budget[2]}
     elseif b.spent + b.reserved + least > budget[3] then
@@ -97,7 +97,7 @@ local function reserve(op, plan, holder, too_late)
 end
 
 local function settle(op)
-  local ended, model, n = end_lease(op[2], op[3], op[4], op[5], op[6])
+  local ended, model, n = end_lease(op[2], op[3], op[4], op[5], op[6], op[7])
   if ended == 1 and op[3] == USED and op[6] > 0 then learn(model, op[6] / n) end
   return ended
 end
@@ -110,7 +110,7 @@ local function book(op, plan, holder)
   redis.call('HSET', booked_key, holder, number)
   redis.call('PEXPIRE', booked_key, BOOKED_TTL_MS)
   local requests, input, cached, output = op[4], op[5], op[6], op[7]
-  local cost = cost_of(plan[5], input, cached, output)
+  local cost = cost_of(plan[5], input, cached, output, op[10])
   for _, scope in ipairs(plan[3]) do
     local w = window(scope[1])
     charge(w, R, requests)
@@ -118,7 +118,7 @@ local function book(op, plan, holder)
     charge(w, O, output)
   end
   for _, budget in ipairs(plan[4]) do
-    spend(budget_at(budget[1], period_of(budget[2])), budget, cost)
+    spend(budget_at(budget[1], period_of(budget[2]), plan[2]), budget, cost)
   end
   record_use(plan[1], plan[2], requests, input, cached, output, cost)
   record_rejections(plan[1], plan[2], op[8], op[9])

@@ -63,7 +63,7 @@ local function open_lease(id, holder, plan, input, output, n, cost)
   local periods = {}
   for index, budget in ipairs(plan[4]) do
     local period = period_of(budget[2])
-    local b = budget_at(budget[1], period)
+    local b = budget_at(budget[1], period, plan[2])
     b.reserved = b.reserved + cost
     b.dirty = true
     periods[index] = period
@@ -93,9 +93,9 @@ local function fetch_leases(ids)
   end
 end
 
--- End a fetched lease as `ending` says; a lease that is gone already has had its ending. One whose plan is lost only
+-- End a fetched lease as `ending` says, with what it costs beside its tokens in nanodollars; a lease that is gone already has had its ending. One whose plan is lost only
 -- goes: nothing tells what it counted in.
-local function end_lease(id, ending, input, cached, output)
+local function end_lease(id, ending, input, cached, output, extra)
   if not leases[id] then return 0 end
   local second, reserved_input, reserved_output, n, reserved_cost, plan_name, periods =
     unpack(cmsgpack.unpack(leases[id]))
@@ -104,8 +104,8 @@ local function end_lease(id, ending, input, cached, output)
   closed[#closed + 1] = id
   count_lease(string.match(id, '^(.*)/[^/]*$'), -1)
   if not plan then return 0 end
-  if ending ~= USED then input, cached, output = 0, 0, 0 end
-  local cost = cost_of(plan[5], input, cached, output)
+  if ending ~= USED then input, cached, output, extra = 0, 0, 0, 0 end
+  local cost = cost_of(plan[5], input, cached, output, extra)
   for _, scope in ipairs(plan[3]) do
     count_in_flight(scope[1], -1)
     local w = window(scope[1])
@@ -116,9 +116,13 @@ local function end_lease(id, ending, input, cached, output)
     charge(w, O, output - reserved_output)
   end
   for index, budget in ipairs(plan[4]) do
-    local b = budget_at(budget[1], periods[index])
+    local b = budget_at(budget[1], periods[index], plan[2])
     b.reserved = b.reserved - reserved_cost
     spend(b, budget, cost)
+    if b.period ~= period_of(budget[2]) then
+      local later = budget_at(budget[1], period_of(budget[2]), plan[2])
+      later.elsewhere, later.dirty = later.elsewhere + cost, true
+    end
   end
   if ending == USED then
     record_use(plan[1], plan[2], 1, input, cached, output, cost)
@@ -136,7 +140,7 @@ local function abandon(holder)
     if string.sub(id, 1, #holder + 1) == holder .. '/' then
       leases[id] = everything[index + 1]
       local lease = cmsgpack.unpack(everything[index + 1])
-      end_lease(id, USED, lease[2], 0, lease[3])
+      end_lease(id, USED, lease[2], 0, lease[3], 0)
     end
   end
   redis.call('HDEL', holders_key, 'n:' .. holder, 'e:' .. holder)

@@ -16,7 +16,7 @@ def test_sums_are_those_of_the_ended_leases_however_often_they_are_folded(
     ends: list[tuple[int, int, int, bool, bool]],
 ) -> None:
     bookings = Bookings()
-    wanted, taken = [0] * 6, [0] * 6
+    wanted, taken = [0] * 7, [0] * 7
     for prompt, cached, completion, rejected, folds in ends:
         lease = bookings.lease(PLAN, prompt, 1000, 1)
         if folds:
@@ -24,10 +24,10 @@ def test_sums_are_those_of_the_ended_leases_however_often_they_are_folded(
             bookings.fold()
         if rejected:
             lease.release(rejected=True)
-            wanted = [a + b for a, b in zip(wanted, (0, 0, 0, 0, 1, prompt), strict=True)]
+            wanted = [a + b for a, b in zip(wanted, (0, 0, 0, 0, 1, prompt, 0), strict=True)]
         else:
-            lease.settle(Usage(prompt, completion, cached))
-            wanted = [a + b for a, b in zip(wanted, (1, prompt, cached, completion, 0, 0), strict=True)]
+            lease.settle(Usage(prompt, completion, cached, 3 * prompt))
+            wanted = [a + b for a, b in zip(wanted, (1, prompt, cached, completion, 0, 0, 3 * prompt), strict=True)]
         lease.settle(Usage(7, 7, 7))
         for _, counts in bookings.take() if folds else ():
             taken = [a + b for a, b in zip(taken, counts, strict=True)]

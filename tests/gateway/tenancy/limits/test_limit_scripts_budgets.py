@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.config.models.price import Price
 from gateway.tenancy.limits.usage_reading import DIMENSIONS, HOURS_KEPT, tenant_state, usage
-from tests.gateway.tenancy.limits.bench import SETTLE, USED, Bench, Held
+from tests.gateway.tenancy.limits.bench import BOOK, SETTLE, UNUSED, USED, Bench, Held
 
 #: A thousandth of a dollar for an output token, and nothing else: a budget of a dollar has 1000 of them.
 PRICE = Price(output=1000.0)
@@ -213,3 +213,46 @@ async def test_use_by_hour_and_by_day_is_what_was_settled(bench: Bench) -> None:
 
 def bench_day(bench: Bench) -> str:
     return datetime.fromtimestamp(bench.now_ms / 1000, UTC).strftime("%Y-%m-%d")
+
+
+def test_a_budget_begins_with_what_the_books_of_its_period_say(bench: Bench) -> None:
+    at(bench, datetime(2026, 11, 20, 12, tzinfo=UTC))
+    free, other = bench.plan(price=PRICE), bench.plan(model="other", price=PRICE)
+    bench.batch([[BOOK, 1, 1, 1, 5, 0, 100, 0, 0, 0]], [free])
+    at(bench, datetime(2026, 11, 21, 12, tzinfo=UTC))
+    bench.batch([[BOOK, 2, 1, 1, 5, 0, 200, 0, 0, 0], [BOOK, 3, 2, 1, 5, 0, 40, 0, 0, 0]], [free, other])
+    assert bench.money(period=DAY).spent == 240 * TOKEN
+    assert bench.money(period=MONTH).spent == 340 * TOKEN
+    assert bench.money(f"model:{other.model}", DAY).spent == 40 * TOKEN
+    assert bench.money(f"key:{free.key_id}", MONTH).spent == 340 * TOKEN
+    assert bench.money("key:another", MONTH).spent == 0
+    late = bench.plan(price=PRICE, budget={"usd": 0.2, "period": "day"})
+    assert bench.refused(late).used == 240 * TOKEN
+    # What is used from now on comes on top, once.
+    wide = bench.plan(price=PRICE, budget={"usd": 1, "period": "month"})
+    bench.settle(bench.hold(wide, 1, 1), 1, 60)
+    assert bench.money(period=MONTH).spent == 400 * TOKEN
+
+
+def test_use_of_the_same_batch_is_in_the_books_that_a_budget_begins_with(bench: Bench) -> None:
+    free, late = bench.plan(price=PRICE), bench.plan(price=PRICE, budget={"usd": 1})
+    bench.batch([[BOOK, 1, 1, 1, 5, 0, 300, 0, 0, 0], [BOOK, 2, 2, 1, 5, 0, 50, 0, 0, 0]], [free, late])
+    assert bench.money().spent == 350 * TOKEN
+
+
+def test_a_budget_that_comes_back_knows_what_was_used_without_it(bench: Bench) -> None:
+    at(bench, datetime(2026, 11, 21, 12, tzinfo=UTC))
+    plan, free = bench.plan(price=PRICE, budget={"usd": 1, "period": "day"}), bench.plan(price=PRICE)
+    bench.settle(bench.hold(plan, 1, 1), 1, 100)
+    bench.wait(600)
+    bench.batch([[BOOK, 1, 1, 1, 5, 0, 300, 0, 0, 0]], [free])
+    assert bench.money(period=DAY).spent == 400 * TOKEN
+
+
+def test_what_tokens_cost_beside_their_price_is_spent_and_booked(bench: Bench) -> None:
+    plan = bench.plan(price=PRICE, budget={"usd": 1})
+    bench.end(bench.hold(plan, 1, 1).id, USED, 1, 0, 10, 5 * TOKEN)
+    bench.batch([[BOOK, 1, 1, 1, 1, 0, 10, 0, 0, -2 * TOKEN]], [plan])
+    assert bench.money().spent == 23 * TOKEN
+    bench.end(bench.hold(plan, 1, 1).id, UNUSED, 0, 0, 0, 5 * TOKEN)
+    assert bench.money().spent == 23 * TOKEN

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protos.token_counts import TokenCounts
 from routing.transports.openai.events import MAX_EVENT_BYTES, BadStream, EventStream
 from routing.transports.openai.model_name import ModelName
+from routing.transports.openai.usage_forms import counts_of
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
 DONE = b"data: [DONE]\n\n"
@@ -95,8 +97,7 @@ def test_the_counts_are_taken_and_left_out_unless_they_were_asked_for(spaced: bo
         last, first = last.replace(b":", b": "), first.replace(b'"usage":null', b'"usage": null')
     shown, stream = fed(first + last + DONE, [], model="m")
     assert shown == token("x", model="m") + DONE
-    assert stream.usage is not None
-    assert (stream.usage.prompt_tokens, stream.usage.completion_tokens, stream.usage.cached_tokens) == (7, 3, 5)
+    assert counts_of(stream.usage) == TokenCounts(7, 3, cached=5)
     assert fed(first + last + DONE, [], model="m", usage=True)[0] == first + last + DONE
 
 
@@ -161,7 +162,7 @@ def test_what_is_no_stream(data: bytes, from_upstream: bool) -> None:
 def test_a_member_in_a_form_of_its_own_is_left_alone() -> None:
     odd = b'data: {"model":"ours","choices":"none","usage":{"prompt_tokens":"many"}}\n\n'
     shown, stream = fed(odd + DONE, [], usage=True)
-    assert (shown, stream.usage) == (odd + DONE, None)
+    assert (shown, counts_of(stream.usage)) == (odd + DONE, None)
 
 
 @given(st.text(min_size=1), st.text())

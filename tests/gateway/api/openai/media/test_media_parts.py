@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.api.openai.media.image_sizes import PIXELS, BadImage
+from gateway.api.openai.media.image_sizes import SIZES, BadImage
 from gateway.api.openai.media.media_data import Base64Bytes
 from gateway.api.openai.media.media_parts import MEDIA_TYPES, check_media
 from gateway.api.openai.media.media_urls import url_problem
@@ -219,7 +219,7 @@ def test_bombs_and_broken_headers(kind: str, data: bytes) -> None:
 @given(st.integers(1, 16383), st.integers(1, 16383))
 def test_sizes_are_read_as_they_were_written(width: int, height: int) -> None:
     def pixels(data: bytes, kind: str) -> int:
-        return PIXELS[kind](Base64Bytes(base64.b64encode(data).decode()))
+        return SIZES[kind](Base64Bytes(base64.b64encode(data).decode())).pixels
 
     wanted = width * height
     assert pixels(png(width, height), "image/png") == wanted
@@ -236,7 +236,7 @@ def test_sizes_are_read_as_they_were_written(width: int, height: int) -> None:
 def test_any_bytes_are_measured_or_refused(kind: str, tail: bytes, kept: int) -> None:
     data = Base64Bytes(base64.b64encode(IMAGES[kind]()[:kept] + tail).decode())
     with contextlib.suppress(BadImage):
-        assert PIXELS[kind](data) >= 0
+        assert SIZES[kind](data).pixels >= 0
 
 
 @given(st.binary(max_size=200), st.integers(0, 210), st.integers(0, 100))
