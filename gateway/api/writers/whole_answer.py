@@ -22,6 +22,11 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
     sequences, request = generation.sequences, generation.request
     texts: list[list[str]] = [[] for _ in sequences]
     entries: list[list[TokenEntry]] = [[] for _ in sequences]
+
+    def begin_again(index: int) -> None:
+        texts[index], entries[index] = [], []
+
+    generation.on_begin_again = begin_again
     events = generation.first
     while True:
         for event in events:
