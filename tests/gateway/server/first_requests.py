@@ -72,7 +72,7 @@ class Watchdog:
             if held > self.longest:
                 self.longest, self.callback = held, named
 
-        asyncio.Handle._run = timed  # type: ignore[method-assign]
+        asyncio.Handle._run = timed  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
