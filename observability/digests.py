@@ -19,12 +19,17 @@ class DigestKeyError(Exception):
 class TextDigest:
     """The hash of one text that comes in pieces."""
 
-    __slots__ = ("_hash", "characters")
+    __slots__ = ("_fresh", "_hash", "characters")
 
     def __init__(self, fresh: blake2b) -> None:
         """`fresh` is a hasher without input; it is copied, not changed."""
+        self._fresh = fresh
         self._hash = fresh.copy()
         self.characters = 0
+
+    def begin_again(self) -> "TextDigest":
+        """Return the digest of another text, with the same key."""
+        return TextDigest(self._fresh)
 
     def update(self, text: str) -> None:
         """Add the next piece."""

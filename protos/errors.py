@@ -357,6 +357,12 @@ class ReplicaDraining(ReplicaUnavailable):
     """The replica takes no more requests, or gives up those that it has: it is being taken out of service."""
 
 
+class AnswerLost(ReplicaUnavailable):
+    """The replica of an answer is gone, which has begun and cannot go on elsewhere."""
+
+    code = "answer_lost"
+
+
 class UpstreamRateLimited(ReplicaUnavailable):
     """An upstream's own rate limit refuses, and it asked to be left alone for a while."""
 

@@ -35,6 +35,8 @@ class Feature(enum.IntFlag):
     RERANK = 131072
     SCORE = 262144
     TOKENIZE = 524288
+    #: A guide that goes on from an answer's middle: the engine takes the answer's tokens through it first.
+    GUIDE_RESUMES = 1048576
 
     SAMPLING = TOP_K | MIN_P | REPETITION_PENALTY | MIN_TOKENS | IGNORE_EOS | STOP_TOKEN_IDS | SEED | PENALTIES
     #: Features that engines for token ids usually have.
@@ -63,4 +65,5 @@ NAMES: Final[dict[Feature, str]] = {
     Feature.RERANK: "rerank",
     Feature.SCORE: "score",
     Feature.TOKENIZE: "tokenize",
+    Feature.GUIDE_RESUMES: "guided answers that go on elsewhere",
 }

@@ -248,7 +248,8 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gateway.server.app.Gateway", make)
         patch.setattr(
-            "gateway.server.gateway.load_tokenizer", lambda source: load_tokenizer(None) if source is None else tekken()
+            "gateway.server.gateway.load_tokenizer",
+            lambda source, shared: load_tokenizer(None, shared) if source is None else tekken(),
         )
         app: Any = gateway.server.app.build(config)
         incoming: asyncio.Queue[Any] = asyncio.Queue()

@@ -10,7 +10,7 @@ from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
-from gateway.telemetry.batched_reads import BatchedReads, BatchingStore
+from gateway.telemetry.batched_reads import BatchedReads
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.telemetry.process_usage import collect_others
 from gateway.tenancy.limits.usage_reading import ReadingStore
@@ -37,7 +37,7 @@ GATHER_SECONDS: Final = 10.0
 class MetricsPage:
     """Collect all declared metrics. Concurrent readers share one collection."""
 
-    def __init__(self, config: Config, registry: Registry, store: BatchingStore) -> None:
+    def __init__(self, config: Config, registry: Registry, store: ReadingStore) -> None:
         self._folder = config.state_dir / FOLDER
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry

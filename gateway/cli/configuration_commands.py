@@ -45,15 +45,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _check(arguments: argparse.Namespace) -> int:
     # Imported here: tokenizer libraries take long to import, and `penstock schema` needs none.
     from gateway.text.tokens.loader import BUNDLED, load_tokenizer
+    from gateway.text.tokens.shared_tokenizers import SharedTokenizers
     from gateway.text.tokens.tokenizer import TokenizerError
 
-    source = str(arguments.config)
+    source, tokenizers = str(arguments.config), SharedTokenizers()
     try:
         config = load_config(arguments.config)
         resolve(config, source, BUNDLED)
         for index, model in enumerate(config.models):
             try:
-                load_tokenizer(model.tokenizer)
+                load_tokenizer(model.tokenizer, tokenizers)
             except TokenizerError as error:
                 raise ConfigError(source, f"models[{index}].tokenizer", str(error)) from error
     except ConfigError as error:

@@ -1,6 +1,7 @@
 """A generation: a request being answered, with its sequences, token counts and event stream."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 
 from gateway.filtering.filters.answer_text import FindingSource
@@ -59,6 +60,8 @@ class Generation:
     digests: list[TextDigest] | None = None
     #: Timing of the sequence that ended last, by the engine's clock.
     timing = Timing()
+    #: Makes whoever gathers a whole answer forget a sequence, which then begins again.
+    on_begin_again: Callable[[int], None] | None = None
     #: The counts, once it is closed.
     _final: Usage | None = None
 
@@ -96,6 +99,8 @@ class Generation:
         self.open_sequences = count = request.sampling.n
         if count > 1:
             self.sequences += [SequenceText(table, stops, screening, patient=patient) for _ in range(1, count)]
+        if request.guide is not None and patient:
+            self.stream.begin_again = partial(self._begin_again, prompt.ids)
 
     @property
     def replica_id(self) -> str:
@@ -154,6 +159,26 @@ class Generation:
         """End a sequence before its engine has ended it; called once."""
         self._ended(self.sequences[index])
         self.stream.dismiss(index)
+
+    def _begin_again(self, prompt_ids: Sequence[int], index: int) -> None:
+        """Forget all of a sequence, of which nothing has been shown."""
+        request, lost = self.request, self.sequences[index]
+        screening = None if request.filter is None else request.filter.screening
+        self.first = [event for event in self.first if event[0] != index]
+        if self.answers is not None and request.parser is not None:
+            made = new_answers(request.parser, self.table, prompt_ids, 1, screening, patient=True)
+            assert made is not None, "the same prompt had a parser before"
+            before = self.answers[index].screened
+            if before is not None and before.shown is not None and made[0].screened is not None:
+                made[0].screened.shown = before.shown.begin_again()
+                if self.digests is not None:
+                    self.digests[index] = made[0].screened.shown
+            self.answers[index], screening = made[0], None
+        self.sequences[index] = SequenceText(self.table, request.stops, screening, patient=True)
+        if lost.shown is not None:
+            self.sequences[index].shown = lost.shown.begin_again()
+        if self.on_begin_again is not None:
+            self.on_begin_again(index)
 
     def note_shown(self, index: int, deltas: Sequence[Delta]) -> None:
         """Add deltas that guards let pass to the digest of what is shown."""

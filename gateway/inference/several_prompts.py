@@ -88,6 +88,7 @@ class PromptStreams:
 
     relay: Relay | None = None
     counts: Finish | None = None
+    begin_again: Callable[[int], None] | None = None
 
     def __init__(self, route: RouteRequest, each: int, prompts: int) -> None:
         """Each prompt has `each` sequences; `route` holds for all prompts until the first one is routed."""
@@ -158,6 +159,7 @@ class PromptStreams:
         generation = await start(handle)
         stream, still, put = generation.stream, self._open[index], self.inbox.put
         tokens, base = 0, index * self._each
+        generation.on_begin_again = lambda sequence: self._begin_again(base + sequence)
         if index == 0:
             self.decision, self.route = stream.decision, stream.route
             # Cancelled where nobody waits any more; then what has begun is ended as soon as that is said.
@@ -179,12 +181,18 @@ class PromptStreams:
                 raise
         finally:
             del self._attempts[index]
+            generation.on_begin_again = None
             self.cached_tokens += stream.cached_tokens
             self.retries += stream.retries
             self.migrations += stream.migrations
             self.hedges += stream.hedges
             stream.close()
             generation.admission.release(tokens)
+
+    def _begin_again(self, index: int) -> None:
+        self.inbox.forget(index)
+        if self.begin_again is not None:
+            self.begin_again(index)
 
     def _ended(self, task: "asyncio.Task[list[None]]") -> None:
         error = ClientGone("The request was cancelled.") if task.cancelled() else task.exception()

@@ -55,10 +55,9 @@ from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.providers.provider_keys import KeyOf, ProviderKeys
 from gateway.tenancy.tenants.tenant_directory import Directory
-from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
-from gateway.text.tokens.marked import MarkedTokens
+from gateway.text.tokens.shared_tokenizers import SharedTokenizers
 from protos.errors import ReplicaUnavailable, StoreUnavailable
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import QuantileDecodeLength
@@ -110,9 +109,10 @@ class Gateway:
         self.limiter = StoreLimiter(self._limits_batcher)
         self._provider_keys = ProviderKeys(self._store, config.store.encryption_key)
         key_of = self._provider_keys.key_of
-        started = int(time.time())
+        started, tokenizers = int(time.time()), SharedTokenizers()
         self.models = {
-            model.name: serve_model(config, index, worker, started, key_of) for index, model in enumerate(config.models)
+            model.name: serve_model(config, index, worker, started, key_of, tokenizers)
+            for index, model in enumerate(config.models)
         }
         aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
         catalog = ModelCatalog(self.models, aliases, AdapterModels(self.models, config.models))
@@ -246,19 +246,25 @@ class Gateway:
             exchange.handle.fail(ReplicaUnavailable("The gateway is shutting down."))
 
 
-def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:
-    """Load the tokenizer of a configured model. Raises TokenizerError and HeatmapError."""
+def serve_model(
+    config: Config, model_index: int, worker: str, created: int, key_of: KeyOf, tokenizers: SharedTokenizers
+) -> ServedModel:
+    """Compose a configured model; what another one has loaded of the same files is shared with it.
+
+    Raises TokenizerError and HeatmapError.
+    """
     model = config.models[model_index]
-    loaded = load_tokenizer(model.tokenizer)
+    loaded = load_tokenizer(model.tokenizer, tokenizers)
+    tokenizer = loaded.tokenizer
     output = model_output(model, loaded)
     policy = POLICIES[model.routing.policy](policy_settings(model))
     if has_adapters(model):
         policy = AdapterAffinity(policy)
     prefixes = PrefixDirectory() if policy.uses_prefixes else None
     sessions = any(pool.engine in SESSIONS for pool in model.pools)
-    identity = tokenizer_hash(loaded) if sessions else ""
+    identity = tokenizers.once(("identity", tokenizer), lambda: tokenizer_hash(loaded)) if sessions else ""
     fleet = Fleet(
-        replica_specs(config, model_index, key_of, identity, loaded.tokenizer),
+        replica_specs(config, model_index, key_of, identity, tokenizer),
         worker,
         prefixes,
         abilities=abilities(model),
@@ -268,10 +274,10 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         name=model.name,
         created=created,
         context=model.context,
-        tokenizer=loaded.tokenizer,
-        table=TokenTable(loaded.tokenizer),
+        tokenizer=tokenizer,
+        table=tokenizers.table(tokenizer),
         output=output,
-        marked_table=None if output is None else TokenTable(MarkedTokens(loaded.tokenizer, output.marks)),
+        marked_table=None if output is None else tokenizers.marked_table(tokenizer, output.marks),
         chat_format=loaded.chat_format,
         fleet=fleet,
         policy=policy,

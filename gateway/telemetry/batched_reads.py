@@ -2,32 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 from gateway.store.lua_script import Script
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from protos.errors import StoreUnavailable
 
 
-class BatchingStore(ReadingStore, Protocol):
-    """A store that also takes many calls of a script at once."""
-
-    async def run_many(self, script: Script, calls: Sequence[tuple[str, bytes]]) -> list[bytes | StoreUnavailable]:
-        """Run a Lua script for each (key, argument) in one round trip. Raises StoreUnavailable."""
-        ...
-
-
 class BatchedReads:
     """A `ReadingStore` that joins one event-loop tick's calls of a script with one key and one argument."""
 
-    def __init__(self, store: BatchingStore) -> None:
+    def __init__(self, store: ReadingStore) -> None:
         self._store = store
         self._waiting: dict[Script, list[tuple[str, bytes, asyncio.Future[bytes]]]] = {}
         self._round_trips: set[asyncio.Task[None]] = set()
 
-    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """Return all fields of many hashes, in order."""
-        return await self._store.hgetall_many(keys)
+    async def run_many(self, script: Script, calls: Sequence[tuple[str, bytes]]) -> list[bytes | StoreUnavailable]:
+        """Run a Lua script for each (key, argument), which are many already. Raises StoreUnavailable."""
+        return await self._store.run_many(script, calls)
 
     async def now(self) -> float:
         """Return the store's clock, in seconds since the epoch."""

@@ -162,7 +162,7 @@ class SimulatedEngine:
             reserves_output=policy is CapacityPolicy.GUARANTEED_NO_EVICT,
             features=Feature.TOKENS
             | (Feature.LORA if max_adapters else Feature.NONE)
-            | (Feature.NONE if vocabulary is None else Feature.GUIDED),
+            | (Feature.NONE if vocabulary is None else Feature.GUIDED | Feature.GUIDE_RESUMES),
             adapters=adapters if max_adapters else (),
             version=version,
             tokenizer_hash=tokenizer_hash,

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from observability.logs import RateLimit
-from protos.errors import InternalError, PenstockError, ReplicaUnavailable
+from protos.errors import AnswerLost, InternalError, PenstockError, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Submit
 from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Relay
@@ -66,6 +66,8 @@ class FailoverStream(Inbox):
     relay: Relay | None = None
     #: The upstream's figures for a relayed answer that has ended.
     counts: Finish | None = None
+    #: Makes the reader forget a sequence that begins again; None: what it has read, it may have shown.
+    begin_again: Callable[[int], None] | None = None
     #: Further submits: in place of a failed one, of one that had begun to answer, and beside a slow one.
     retries = migrations = hedges = 0
     #: The last decision followed.
@@ -164,7 +166,7 @@ class FailoverStream(Inbox):
         progressed = tokens > attempt.tokens_before or attempt.started_at is not None
         history = after_loss(attempt.history, attempt.replica_id, error, tokens, progressed=progressed)
         untouched = not tokens and self._over.isdisjoint(attempt.indices)
-        if history is None or attempt.relay is not None or (attempt.submit.guide is not None and not untouched):
+        if history is None or attempt.relay is not None:
             raise error
         log.warning(
             "request %s: replica %s failed %s: %s",
@@ -188,7 +190,11 @@ class FailoverStream(Inbox):
         self._place(msgspec.structs.replace(attempt.route, now=now), attempt.submit, history, error)
 
     def _continue(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
-        """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot."""
+        """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot.
+
+        A guided one, which only some engines can continue, begins again where that is not possible and nobody has seen
+        any of it; else AnswerLost is raised.
+        """
         dispatch_context, submit = self._dispatch_context, self._submit
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
         for index in attempt.indices:
@@ -199,10 +205,29 @@ class FailoverStream(Inbox):
                 self._over.add(index)
                 self.end(index, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens)))
                 continue
-            route = continued_route(self.route, len(tokens), cached, now)
+            guided = submit.guide is not None
+            route = continued_route(self.route, len(tokens), cached, now, guided=guided)
             own = history if attempt.sequences == 1 else history.for_sequence(len(tokens), before)
             self.migrations += 1
-            self._place(route, continuation(submit, index, tokens), own, error)
+            try:
+                self._place(route, continuation(submit, index, tokens), own, error)
+            except PenstockError:
+                if not guided or not tokens:
+                    raise
+                self._forget(index)
+                route = continued_route(self.route, 0, cached, now)
+                self._place(route, continuation(submit, index, ()), own, error)
+
+    def _forget(self, index: int) -> None:
+        """Forget a sequence's tokens. Raises AnswerLost where its reader may have shown some of them."""
+        if self.begin_again is None and not self.is_unread(index):
+            raise AnswerLost(
+                "The replica of this answer was lost, and no other one can go on with an answer that has begun under a "
+                "guide (a format, strict tools or a forced call). Send the request again."
+            )
+        self.forget(index)
+        if self.begin_again is not None:
+            self.begin_again(index)
 
     def _place(
         self,
@@ -249,5 +274,6 @@ class FailoverStream(Inbox):
 
     def _end(self, error: PenstockError | None) -> None:
         self._overflow = None  # as `Inbox.close`
+        self.begin_again = None
         while self._attempts:
             self._leave(self._attempts[-1], error)

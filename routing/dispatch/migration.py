@@ -71,7 +71,8 @@ def after_loss(
 def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
     """Return the submit that continues one answer of a request after its `tokens`, fewer than it may have.
 
-    Not for answers with a guide, which an engine would apply from its beginning.
+    Without tokens it makes the answer again. With tokens and a guide it is for replicas with Feature.GUIDE_RESUMES:
+    others would apply the guide from its beginning.
     """
     sampling = submit.sampling
     if sampling.n > 1 or sampling.min_tokens:
@@ -86,13 +87,17 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
         cache_salt=submit.cache_salt,
         sequence=index,
         adapter=submit.adapter,
+        guide=submit.guide,
         trace=submit.trace,
         hold_ms=submit.hold_ms,
     )
 
 
-def continued_route(route: RouteRequest, tokens: int, cached: Mapping[str, int], now: float) -> RouteRequest:
+def continued_route(
+    route: RouteRequest, tokens: int, cached: Mapping[str, int], now: float, *, guided: bool = False
+) -> RouteRequest:
     """Return the route of one answer that continues after `tokens` tokens; `cached` is for the whole prompt."""
+    needs = Feature.RESUMES | Feature.GUIDE_RESUMES if guided and tokens else Feature.RESUMES
     return msgspec.structs.replace(
         route,
         prompt_tokens=route.prompt_tokens + tokens,
@@ -101,5 +106,5 @@ def continued_route(route: RouteRequest, tokens: int, cached: Mapping[str, int],
         expected_output=max(1.0, route.expected_output - tokens),
         cached=cached,
         now=now,
-        needs=route.needs | Feature.RESUMES.value,
+        needs=route.needs | needs.value,
     )

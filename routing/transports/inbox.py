@@ -77,6 +77,16 @@ class Inbox:
             if not waiter.done():
                 waiter.set_result(None)
 
+    def is_unread(self, index: int) -> bool:
+        """Whether none of a sequence's tokens has been received."""
+        return sum(len(event[1]) for event in self._events if event[0] == index) == len(self.tokens[index])
+
+    def forget(self, index: int) -> None:
+        """Drop a sequence's tokens, received or not: it begins again."""
+        self._events = [event for event in self._events if event[0] != index]
+        self._waiting = sum(map(_weight, self._events))
+        self.tokens[index] = []
+
     def fail(self, error: PenstockError) -> None:
         """End it with an error; the first one wins, and waiting events are dropped."""
         if self._error is None:

@@ -7,6 +7,7 @@ from safety.calm import CalmEnd
 from safety.match import Match, merged
 from safety.pii.beginnings import prepare_beginnings
 from safety.pii.columns import KINDS_OF_CELLS, header_signs
+from safety.pii.context import prepare_context
 from safety.pii.kinds import ALL, KINDS
 from safety.pii.pii_stream import PiiStream, calm_end
 from safety.pii.places import prepare_places, table
@@ -27,6 +28,7 @@ class PiiFilter:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
         # Compiles the rules at start-up, not in the first request.
         prepare_beginnings()
+        prepare_context()
         prepare_places()
         self.kinds: Final = frozenset(kinds)
         self.signs: Final = Signs(table().signs, header_signs().any_in if self.kinds & KINDS_OF_CELLS else None)

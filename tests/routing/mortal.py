@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from protos.features import Feature
 from protos.types import Finish, Role, Submit
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
@@ -35,10 +38,12 @@ class Death:
 class Mortal:
     """A simulated engine that keeps to a `Death`; what it still had to say is never said."""
 
-    def __init__(self, death: Death, **options: Any) -> None:
+    def __init__(self, death: Death, lacks: Feature = Feature.NONE, **options: Any) -> None:
+        """`lacks` are features that it does not announce, as one of an older version."""
         self._engine: SimulatedEngine = engine_of(**options)
         self._death = death
-        self.info = self._engine.info
+        info = self._engine.info
+        self.info = msgspec.structs.replace(info, features=info.features & ~lacks)
         self.submitted: list[Submit] = []
         self.open: set[int] = set()
         self.dead = asyncio.Event()

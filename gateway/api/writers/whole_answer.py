@@ -24,6 +24,11 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
     entries: list[list[TokenEntry]] = [[]]
     if len(sequences) > 1:
         texts, entries = [[] for _ in sequences], [[] for _ in sequences]
+
+    def begin_again(index: int) -> None:
+        texts[index], entries[index] = [], []
+
+    generation.on_begin_again = begin_again
     events = generation.first
     while True:
         for event in events:

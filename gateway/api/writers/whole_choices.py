@@ -4,7 +4,9 @@ from gateway.api.writers.api_adapter import Choice, joined
 from gateway.api.writers.guarded_stream import guarded_whole
 from gateway.api.writers.parsed_encoder import parsed_answers, take
 from gateway.inference.generation import Generation
+from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.text.parsing.delta import Delta
+from gateway.text.parsing.plain import PlainParser
 from protos.types import FinishReason
 
 
@@ -15,7 +17,15 @@ async def collect_choices(generation: Generation) -> list[Choice]:
     """
     filter_ = generation.request.filter
     answers = parsed_answers(generation)
+    parsed = generation.answers
     deltas: list[list[Delta]] = [[] for _ in answers]
+
+    def begin_again(index: int) -> None:
+        deltas[index].clear()
+        # Parsers of the generation's own have begun again with it.
+        answers[index] = ParsedAnswer(PlainParser()) if parsed is None else parsed[index]
+
+    generation.on_begin_again = begin_again
     events = generation.first
     while True:
         for event in events:

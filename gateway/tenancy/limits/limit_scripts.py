@@ -17,6 +17,8 @@ _SHARED: Final = ("clock", "windows", "ledger", "budgets", "leases")
 BATCH: Final = Script(_source(*_SHARED, "batch"))
 #: Reads the state of one tenant's limits and budgets.
 STATE: Final = Script(_source(*_SHARED, "state"))
+#: Reads what one tenant has used.
+USAGE: Final = Script(_source("usage"))
 #: Finds tenants with leases of workers that have gone silent.
 TENANTS: Final = Script(_source("tenants"))
 TENANTS_KEY: Final = "penstock:{leases}:tenants"

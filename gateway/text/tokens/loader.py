@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.text.tokens.chat_format import ChatFormat
 from gateway.text.tokens.mistral_instruct import MistralInstruct
+from gateway.text.tokens.shared_tokenizers import SharedTokenizers
 from gateway.text.tokens.tekken import load_tekken
 from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError
 from gateway.text.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
@@ -40,20 +41,23 @@ class LoadedTokenizer:
     template: str = ""
 
 
-def load_tokenizer(source: str | None) -> LoadedTokenizer:
+def load_tokenizer(source: str | None, shared: SharedTokenizers | None = None) -> LoadedTokenizer:
     """Load the tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`; None: unknown.
 
-    Takes 0.3 s and more, and reads files: call it before serving. Raises TokenizerError.
+    What `shared` has of the same content is taken from there. Takes 0.3 s and more, and reads files: call it before
+    serving. Raises TokenizerError.
     """
+    if shared is None:
+        shared = SharedTokenizers()
     if source is None:
-        return LoadedTokenizer(UnknownTokenizer(), UnknownChatFormat())
+        return shared.once("unknown", lambda: LoadedTokenizer(UnknownTokenizer(), UnknownChatFormat()))
     path = Path(source)
     if source in BUNDLED:
-        loaded = _load_tekken(_bundled_tekken())
+        loaded = _load_tekken(_bundled_tekken(), shared)
     elif path.is_dir():
-        loaded = _load_folder(path)
+        loaded = _load_folder(path, shared)
     elif path.is_file():
-        loaded = _load_tekken(path)
+        loaded = _load_tekken(path, shared)
     else:
         bundled = ", ".join(BUNDLED)
         raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({bundled})")
@@ -78,36 +82,52 @@ def _bundled_tekken() -> Path:
     return max(files, key=lambda file: file.name)
 
 
-def _load_tekken(path: Path) -> LoadedTokenizer:
-    tokenizer = load_tekken(path)
+def _load_tekken(path: Path, shared: SharedTokenizers) -> LoadedTokenizer:
+    tokenizer = shared.once(("tekken", _digest(path, shared)), lambda: load_tekken(path))
     missing = [control for control in MistralInstruct.CONTROLS if control not in tokenizer.specials]
     if missing:
         raise TokenizerError(f"{path}: no control token {missing[0]}, which Mistral's chat form needs")
     return LoadedTokenizer(tokenizer, MistralInstruct())
 
 
-def _load_folder(folder: Path) -> LoadedTokenizer:
+def _digest(path: Path, shared: SharedTokenizers) -> bytes:
+    try:
+        return shared.digest(path)
+    except OSError as error:
+        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _load_folder(folder: Path, shared: SharedTokenizers) -> LoadedTokenizer:
     if not (folder / "tokenizer.json").is_file():
         for tekken in sorted(folder.glob("tekken*.json"), reverse=True):
-            return _load_tekken(tekken)
+            return _load_tekken(tekken, shared)
         raise TokenizerError(f"{folder}: no tokenizer.json and no tekken file in this folder")
     config = _read_json(folder / "tokenizer_config.json")
-    tokenizer = _load_tokenizer_json(folder, config)
+    path, variables = folder / "tokenizer.json", _token_variables(config)
+    ends = variables.get("bos_token"), variables.get("eos_token"), _listed_eos_ids(folder)
+    tokenizer = shared.once(
+        ("tokenizer.json", _digest(path, shared), *ends), lambda: _load_tokenizer_json(folder, variables)
+    )
     source, tool_use = _template_sources(folder, config)
+    key = ("templates", tokenizer, source, tool_use, *sorted(variables.items()))
+    try:
+        return shared.once(key, lambda: _with_templates(tokenizer, source, tool_use, variables))
+    except TokenizerError as error:
+        raise TokenizerError(f"{folder}: {error}") from error
+
+
+def _with_templates(
+    tokenizer: Tokenizer, source: str, tool_use: str | None, variables: dict[str, str]
+) -> LoadedTokenizer:
     from gateway.text.tokens.chat_template import ChatTemplate  # deferred: Jinja2 takes 3 MB that tekken does not need
     from gateway.text.tokens.tool_template import ToolTemplate
 
-    variables = _token_variables(config)
-    chat_format: ChatFormat
-    try:
-        chat_format = template = ChatTemplate(source, specials=tokenizer.specials, variables=variables)
-        if tool_use is not None:
-            tools = ChatTemplate(tool_use, specials=tokenizer.specials, variables=variables)
-            if "tools" in tools.reads:
-                chat_format, source = ToolTemplate(template, tools), tool_use
-    except TokenizerError as error:
-        raise TokenizerError(f"{folder}: {error}") from error
-    return LoadedTokenizer(tokenizer, chat_format, source)
+    template = ChatTemplate(source, specials=tokenizer.specials, variables=variables)
+    if tool_use is not None:
+        tools = ChatTemplate(tool_use, specials=tokenizer.specials, variables=variables)
+        if "tools" in tools.reads:
+            return LoadedTokenizer(tokenizer, ToolTemplate(template, tools), tool_use)
+    return LoadedTokenizer(tokenizer, template, source)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -148,16 +168,16 @@ def _token_variables(config: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _load_tokenizer_json(folder: Path, config: dict[str, Any]) -> Tokenizer:
+def _load_tokenizer_json(folder: Path, variables: dict[str, str]) -> Tokenizer:
     path = folder / "tokenizer.json"
     try:
         text = path.read_text(encoding="utf-8")
         parsed = msgspec.json.decode(text, type=TokenizerJson)
     except (OSError, ValueError) as error:
         raise TokenizerError(f"{path}: {error}") from error
-    variables = _token_variables(config)
     specials = parsed.specials()
-    eos_ids = _eos_ids(folder, specials.get(variables.get("eos_token", "")))
+    configured = specials.get(variables.get("eos_token", ""))
+    eos_ids = _listed_eos_ids(folder) | (frozenset() if configured is None else {configured})
     if not eos_ids:
         raise TokenizerError(f"{folder}: no end-of-sequence token in its configuration files")
     bos_id = specials.get(variables.get("bos_token", ""))
@@ -187,9 +207,9 @@ def _agree(candidate: Tokenizer, reference: Tokenizer) -> bool:
     return True
 
 
-def _eos_ids(folder: Path, configured: int | None) -> frozenset[int]:
-    """Every id that ends an answer: the tokenizer's own, and those of the generation config."""
-    ids = set() if configured is None else {configured}
+def _listed_eos_ids(folder: Path) -> frozenset[int]:
+    """The ids that end an answer beside the tokenizer's own."""
+    ids: set[int] = set()
     for name in ("generation_config.json", "config.json"):
         value = _read_json(folder / name).get("eos_token_id")
         listed = value if isinstance(value, list) else [value]

@@ -46,6 +46,8 @@ class Requests:
                 "names a token outside the vocabulary",
             ),
             (request.guide is not None and Feature.GUIDED not in info.features, GUIDE_PARAM, "has no backend"),
+            # The library begins every guide at its beginning: it takes no tokens that have gone through it before.
+            (request.guide is not None and request.generated > 0, GUIDE_PARAM, "cannot go on from an answer's middle"),
             (_is_tag(request) and options.guided_backend == "llguidance", GUIDE_PARAM, "is XGrammar's alone"),
             (request.adapter is not None and Feature.LORA not in info.features, "model", "needs LoRA, which is off"),
             (request.prefill_only and not options.hands_over, "prefill_only", "needs a cache transceiver"),

@@ -16,7 +16,7 @@ MetricsKind = Literal["auto", "vllm", "sglang", "trtllm", "none"]
 #: Endpoints that some upstreams have and OpenAI's own API has not.
 MORE_ENDPOINTS: Final = Feature.RERANK | Feature.SCORE | Feature.TOKENIZE
 #: Features assumed of an upstream with the whole API. Its answers are bytes, so none can be migrated.
-API_FEATURES: Final = ~(Feature.RESUMES | Feature.LORA | MORE_ENDPOINTS) & Feature(sum(Feature))
+API_FEATURES: Final = ~(Feature.RESUMES | Feature.GUIDE_RESUMES | Feature.LORA | MORE_ENDPOINTS) & Feature(sum(Feature))
 _Seconds = Annotated[float, Meta(ge=0.25, le=86_400)]
 
 

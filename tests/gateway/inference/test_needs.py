@@ -54,7 +54,7 @@ def test_the_needs_are_what_is_asked_for(features: set[Feature]) -> None:
 
 
 def test_everything_that_can_be_needed_is_asked_for_in_some_way() -> None:
-    assert set(NAMES) - set(ASKS) == {Feature.LORA, Feature.RESUMES} | ENDPOINTS
+    assert set(NAMES) - set(ASKS) == {Feature.LORA, Feature.RESUMES, Feature.GUIDE_RESUMES} | ENDPOINTS
     assert needs_of(request_of(MODEL, "x", 1, sampling=Sampling(frequency_penalty=-1.0))) == Feature.PENALTIES.value
     assert set(ASKS) - set(_PARAMS) == {Feature.GUIDED, Feature.PENALTIES, Feature.WHOLE_API}
 

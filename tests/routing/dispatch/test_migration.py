@@ -14,7 +14,7 @@ from protos.errors import (
     ReplicaUnavailable,
 )
 from protos.features import Feature
-from protos.types import Sampling, Submit
+from protos.types import Guide, GuideKind, Sampling, Submit
 from routing.contracts.policy import RouteRequest
 from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, continued_route
 
@@ -61,6 +61,19 @@ def test_of_several_answers_each_remembers_where_an_engine_failed_on_it() -> Non
     assert after_loss(own, "p/1", ReplicaFailed("f"), 4, progressed=False) is None
     assert after_loss(own, "p/1", ReplicaFailed("f"), 5, progressed=True) is not None
     assert failed.for_sequence(4, 13).failed_at is None
+
+
+def test_a_guide_goes_on_only_where_engines_can_continue_it() -> None:
+    guide = Guide(GuideKind.JSON_OBJECT)
+    submit = Submit("r", [1, 2], 10, Sampling(n=2), guide=guide)
+    route = RouteRequest("r", 2, 10, 2, needs=Feature.GUIDED.value)
+    assert continuation(submit, 1, [7]).guide is guide
+    needs = Feature(continued_route(route, 1, {}, 0.0, guided=True).needs)
+    assert needs == Feature.GUIDED | Feature.RESUMES | Feature.GUIDE_RESUMES
+    # From its beginning every engine can make it that makes tokens.
+    assert continuation(submit, 1, ()) == Submit("r", [1, 2], 10, sequence=1, guide=guide)
+    again = Feature(continued_route(route, 0, {}, 0.0, guided=True).needs)
+    assert again == Feature.GUIDED | Feature.RESUMES
 
 
 def test_what_goes_on_is_what_is_left() -> None:

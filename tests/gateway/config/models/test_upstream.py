@@ -36,7 +36,7 @@ def test_every_name_of_a_feature_is_one() -> None:
     assert UpstreamSettings().features == API_FEATURES
     assert not UpstreamSettings(lacks=("guided",)).features & Feature.GUIDED
     assert UpstreamSettings(lora=True).features & Feature.LORA
-    assert not API_FEATURES & (Feature.RESUMES | Feature.LORA | MORE_ENDPOINTS)
+    assert not API_FEATURES & (Feature.RESUMES | Feature.GUIDE_RESUMES | Feature.LORA | MORE_ENDPOINTS)
     assert UpstreamSettings(endpoints=("rerank",)).features & Feature.RERANK
     assert not UpstreamSettings(endpoints=("rerank",)).features & (Feature.EMBEDDINGS | Feature.SCORE)
 

@@ -16,6 +16,7 @@ from gateway.tenancy.limits import limit_scripts as scripts
 from gateway.tenancy.limits.limit_scripts import TENANTS_KEY, base_key
 from gateway.tenancy.limits.plan import Plan, plan_for
 from gateway.tenancy.tenants.caller import Caller
+from protos.errors import StoreUnavailable
 
 RESERVE, SETTLE, BOOK = 1, 2, 3
 USED, UNUSED, REJECTED = 0, 1, 2
@@ -93,7 +94,11 @@ class Bench:
         self._numbers = 0
         self._shas = {
             name: client.script_load(with_clock(script))
-            for name, script in (("batch", scripts.BATCH), ("state", scripts.STATE), ("tenants", scripts.TENANTS))
+            for name, script in (
+                ("batch", scripts.BATCH),
+                ("state", scripts.STATE),
+                ("tenants", scripts.TENANTS),
+            )
         }
 
     def plan(self, **options: Any) -> Plan:
@@ -217,8 +222,9 @@ class Bench:
     async def now(self) -> float:
         return self.now_ms / 1000
 
-    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        return [dict(self.client.hgetall(key)) for key in keys]
+    async def run_many(self, script: Script, calls: Sequence[tuple[str, bytes]]) -> list[bytes | StoreUnavailable]:
+        assert script is scripts.USAGE
+        return [self.client.eval(script.source, 1, key, argument) for key, argument in calls]
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
         assert script is scripts.STATE
