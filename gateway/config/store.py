@@ -1,100 +1,32 @@
-"""The section `store`, and parsing of store addresses; a cluster's is one URL with any of its nodes."""
+"""The section `store`."""
 
-import re
-from dataclasses import dataclass
-from typing import Annotated, Final
-from urllib.parse import unquote, urlsplit
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
-from gateway.config.secrets import SecretSource
-
-#: URL schemes of clusters, without and with TLS.
-CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
-DEFAULT_PORT: Final = 6379
-#: User name and password in a URL.
-CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
-_END_OF_AUTHORITY: Final = frozenset("/?#")
-_SCHEMES: Final = ("redis://", "rediss://", "unix://")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterAddress:
-    """Seed nodes of a cluster and the login for every node; user name and password are unquoted."""
-
-    nodes: tuple[tuple[str, int], ...]
-    username: str | None
-    password: str | None
-    tls: bool
-
-
-def is_cluster(url: str) -> bool:
-    """Whether an address is a cluster's."""
-    return url.partition("://")[0] in CLUSTER_SCHEMES
-
-
-def address_problem(url: str) -> str:
-    """Describe what is wrong with an address, empty if nothing; the address is not shown: it may hold a password."""
-    if is_cluster(url):
-        try:
-            cluster_address(url)
-        except ValueError:
-            return "expected redis+cluster://HOST:PORT,HOST:PORT, and neither a database nor options"
-    elif not url.startswith(_SCHEMES):
-        return (
-            "expected an address that starts with redis://, rediss://, redis+cluster://, rediss+cluster:// or unix://"
-        )
-    elif url.startswith("unix://") and not CREDENTIALS.sub("", url).startswith("unix:///"):
-        return "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"
-    else:
-        try:
-            _ = urlsplit(url).port
-        except ValueError:
-            return "the address cannot be read; a port is a number from 0 to 65535"
-    return ""
-
-
-def cluster_address(url: str) -> ClusterAddress:
-    """Parse `redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]...`; the default port is 6379.
-
-    Raises:
-        ValueError: It cannot be read; the text does not show it, for it may hold a password.
-    """
-    # `urlsplit` takes a list of nodes for one host, and newer versions refuse a host with brackets inside.
-    scheme, _, rest = url.partition("://")
-    authority = rest.rstrip("/")
-    credentials, _, hosts = authority.rpartition("@")
-    if not _END_OF_AUTHORITY.isdisjoint(authority):
-        raise ValueError("a cluster's address ends with its nodes; it has one database and no options")
-    username, _, password = credentials.partition(":")
-    return ClusterAddress(
-        nodes=tuple(_node(host) for host in hosts.split(",")),
-        username=unquote(username) or None,
-        password=unquote(password) or None,
-        tls=scheme == "rediss+cluster",
-    )
-
-
-def _node(text: str) -> tuple[str, int]:
-    # A single node is an address that Python can parse, brackets of IPv6 included.
-    parts = urlsplit(f"//{text}")
-    if not parts.hostname or parts.netloc != text or parts.port == 0:
-        raise ValueError("a node is HOST or HOST:PORT, and a port is a number from 1 to 65535")
-    return parts.hostname, parts.port or DEFAULT_PORT
+from gateway.config.secrets import SecretSource, source_problems, with_absolute_file
+from gateway.config.store_address import address_problem, parse_address
 
 
 class Store(Record, frozen=True, kw_only=True):
     """The Redis-protocol store that all workers share."""
 
     url: Annotated[
-        str,
+        str | SecretSource,
         Meta(
             description="`embedded` starts a Valkey of its own on a unix socket and keeps its data under `state`; "
-            "otherwise `redis://`, `rediss://` (TLS), `unix://` and an absolute path, or `redis+cluster://` (with TLS "
-            "`rediss+cluster://`) and some nodes of a cluster, as in `redis+cluster://10.0.0.1:6379,10.0.0.2:6379`."
+            "otherwise an [address](operations.md#the-stores-address), as `rediss://store.internal:6379/0`, or where "
+            "one is: `{env: NAME}` or `{file: PATH}`."
         ),
     ] = "embedded"
+    password: Annotated[
+        SecretSource | None,
+        Meta(description="Where the password for the store is, if `url` has none; for the user that `url` names."),
+    ] = None
     timeout_seconds: Annotated[
         float,
         Meta(
@@ -119,5 +51,38 @@ class Store(Record, frozen=True, kw_only=True):
 
     @property
     def shown_url(self) -> str:
-        """The address without user name and password, for people and logs."""
-        return CREDENTIALS.sub("***@", self.url)
+        """The address without user name and password, or where it is, for people and logs."""
+        if isinstance(self.url, SecretSource):
+            return self.url.shown
+        return self.url if self.embedded else parse_address(self.url).shown
+
+
+def store_problems(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) for each violated rule of the section."""
+    yield from source_problems(store.encryption_key, "store.encryption_key")
+    yield from source_problems(store.password, "store.password")
+    if isinstance(store.url, SecretSource):
+        yield from source_problems(store.url, "store.url")
+        return
+    if store.embedded:
+        if store.password is not None:
+            yield "store.password", "the embedded store has none: others cannot reach it"
+        return
+    if store.url.startswith(("env:", "file:")):
+        kind, _, rest = store.url.partition(":")
+        yield "store.url", f"write it as a mapping: {{{kind}: {rest.strip()}}}"
+    elif problem := address_problem(store.url):
+        yield "store.url", problem.replace("expected an address", "expected embedded, or an address")
+    elif store.password is not None and parse_address(store.url).password is not None:
+        yield "store.password", "store.url has a password too; one of them is enough"
+
+
+def with_absolute_store(store: Store, folder: Path) -> Store:
+    """Give the section with its files relative to `folder` made absolute."""
+    url = with_absolute_file(store.url, folder) if isinstance(store.url, SecretSource) else store.url
+    return msgspec.structs.replace(
+        store,
+        url=url,
+        password=with_absolute_file(store.password, folder),
+        encryption_key=with_absolute_file(store.encryption_key, folder),
+    )

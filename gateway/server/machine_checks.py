@@ -9,6 +9,7 @@ from gateway.config.models.heatmap import usable_heatmap
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters
+from gateway.store.configured_store import unusable_store
 from gateway.tenancy.providers.secret_checks import unusable_secrets
 from routing.contracts.heatmap import HeatmapError
 
@@ -20,7 +21,12 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
         ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
             model and the shapes of its pools, or a certificate, its key, a secret or a filter cannot be used.
     """
-    for where, problem in (*unusable_identity(config.listen), *unusable_secrets(config), *unusable_filters(config)):
+    for where, problem in (
+        *unusable_identity(config.listen),
+        *unusable_store(config.store),
+        *unusable_secrets(config),
+        *unusable_filters(config),
+    ):
         raise ConfigError(source, where, problem)
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.config.load import load_config
+from gateway.store.configured_store import store_url
 from gateway.store.embedded import EmbeddedStore, embedded_url
 from gateway.store.lua_script import Script
-from gateway.store.store_client import Store, store_url
+from gateway.store.store_client import Store
 from protos.errors import Source, StoreUnavailable
 from tests.loops import seconds_until
 from tests.stores import value_of
