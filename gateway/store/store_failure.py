@@ -90,7 +90,7 @@ def _login_refused(text: str, address: StoreAddress) -> str:
 
 def _unnamed(text: str, address: StoreAddress) -> str:
     """Why Sentinels have named no server; empty if they may do so later."""
-    if _NO_LOGIN.search(text) and address.sentinel_password is None:
+    if "AuthenticationError" in text and address.sentinel_password is None:
         return "the Sentinels want a password: the option sentinel_password"
     if "AuthenticationError" in text:
         return "the Sentinels refuse the options sentinel_username and sentinel_password"

@@ -35,13 +35,13 @@ async def failure(url: str) -> StoreFailure:
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Valkey]:
-    with valkeys(tmp_path, 1, "--requirepass", "right") as (server,):
+    with valkeys(tmp_path, 1, password="right") as (server,):
         yield server
 
 
 async def test_login_and_database(guarded: Valkey) -> None:
     at = f"127.0.0.1:{guarded.port}"
-    with guarded.client("right") as client:
+    with guarded.client() as client:
         client.execute_command("ACL", "SETUSER", "reader", "on", ">r", "~*", "+@read", "+select", "+hello")
     for url, said in (
         (f"redis://:hunter2@{at}", "it refuses the password of the address"),
