@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import redis
@@ -105,7 +106,7 @@ def valkeys(
         servers.extend(Valkey(folder, "--save", "", *login, password=password, tls=tls) for _ in range(number))
         for server in servers[1:]:
             server.follow(servers[0])
-            eventually(lambda server=server: _is_linked(server))
+            eventually(partial(_is_linked, server))
         yield servers
     finally:
         for server in servers:
@@ -146,7 +147,7 @@ def sentinels(
             settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
             made.append(Valkey(folder, str(settings), "--sentinel", password=own, tls=tls))
         for one in made:
-            eventually(lambda one=one: _knows(one, number - 1))
+            eventually(partial(_knows, one, number - 1))
         yield made
     finally:
         for one in made:

@@ -48,6 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_ports,
         embedded_store,
         local_replicas,
+        make_state_folder,
         serve_workers,
         take_signals,
     )
@@ -62,6 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
         configure_logging(config.observability.logs.format)
         resolve(config, str(arguments.config), BUNDLED)
         check_ports(config)
+        make_state_folder(config)
         asyncio.run(_say_if_unusable(config))
         with embedded_store(config):
             begin_metrics(config)

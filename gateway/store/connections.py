@@ -24,6 +24,9 @@ class _Credentials(CredentialProvider):
         username, password = self._login()
         return (username, password or "") if username else (password or "",)
 
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        return self.get_credentials()
+
 
 def connection_settings(address: StoreAddress, login: Login | None) -> dict[str, Any]:
     """The settings of connections that the address has, their login among them.
