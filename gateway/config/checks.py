@@ -16,7 +16,7 @@ from gateway.config.models.settings import Model
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
 from gateway.config.settings import Config
-from gateway.config.store import store_problems
+from gateway.config.store.settings import store_problems
 from gateway.config.tenant_checks import tenants_problems, tier_problems
 
 

@@ -14,7 +14,7 @@ from gateway.config.models.settings import Model
 from gateway.config.observability.journal import with_absolute_journal
 from gateway.config.safety.safety_checks import with_absolute_lists
 from gateway.config.settings import Config
-from gateway.config.store import with_absolute_store
+from gateway.config.store.settings import with_absolute_store
 from gateway.config.tls import with_absolute_certificates
 
 

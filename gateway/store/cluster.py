@@ -8,7 +8,7 @@ from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from gateway.config.store_address import StoreAddress
+from gateway.config.store.address import StoreAddress
 from gateway.store.lua_script import Script
 from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
 

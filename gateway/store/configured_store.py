@@ -8,8 +8,8 @@ from gateway.config.errors import ConfigError
 from gateway.config.provider_secret import SecretError, read_source
 from gateway.config.secrets import SecretSource
 from gateway.config.settings import Config
-from gateway.config.store import Store as StoreSettings
-from gateway.config.store_address import FILE_OPTIONS, parse_address, with_password
+from gateway.config.store.address import FILE_OPTIONS, parse_address, with_password
+from gateway.config.store.settings import Store as StoreSettings
 from gateway.store.embedded import embedded_url
 from gateway.store.store_client import Store
 from gateway.store.store_failure import StoreFailure

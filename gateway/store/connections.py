@@ -8,7 +8,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 
-from gateway.config.store_address import StoreAddress
+from gateway.config.store.address import StoreAddress
 
 #: Gives user name and password anew.
 Login = Callable[[], tuple[str | None, str | None]]

@@ -7,7 +7,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from gateway.config.store_address import StoreAddress
+from gateway.config.store.address import StoreAddress
 from gateway.store.valkey_server import SingleServer
 
 #: The part of a call's timeout that asking all Sentinels may take: then the server is still to be asked.

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from redis.exceptions import NoScriptError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from gateway.config.store_address import StoreAddress, parse_address
+from gateway.config.store.address import StoreAddress, parse_address
 from gateway.store.cluster import Cluster
 from gateway.store.connections import Login, connection_settings, new_pool
 from gateway.store.elsewhere import means_elsewhere
@@ -33,7 +33,7 @@ class Store:
     """A client with a small pool of connections. One per event loop; close it with `aclose`."""
 
     def __init__(self, url: str, *, timeout: float = 1.0, connections: int = 16, login: Login | None = None) -> None:
-        """`url` is an address as `gateway.config.store_address` knows them.
+        """`url` is an address as `gateway.config.store.address` knows them.
 
         `timeout` bounds each call whole, waiting and connecting included; of a cluster, `connections` are each node's.
         `login` gives user name and password anew for each connection, where the address has a password.

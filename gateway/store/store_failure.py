@@ -15,7 +15,7 @@ from redis.exceptions import (
     NoPermissionError,
 )
 
-from gateway.config.store_address import StoreAddress
+from gateway.config.store.address import StoreAddress
 
 _NO_LOGIN: Final = re.compile("authentication required|NOAUTH|HELLO must be called", re.IGNORECASE)
 _NO_PASSWORD_SET: Final = re.compile("without any password configured|no password is set", re.IGNORECASE)

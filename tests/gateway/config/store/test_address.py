@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.config.store_address import address_problem, parse_address, with_password
+from gateway.config.store.address import address_problem, parse_address, with_password
 
 
 @pytest.mark.parametrize(

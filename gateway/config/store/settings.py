@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gateway.config.base import Record
 from gateway.config.secrets import SecretSource, source_problems, with_absolute_file
-from gateway.config.store_address import address_problem, parse_address
+from gateway.config.store.address import address_problem, parse_address
 
 
 class Store(Record, frozen=True, kw_only=True):
