@@ -1,6 +1,7 @@
 """A client of a Redis or Valkey cluster: maps each key to its node by slot and calls that node directly."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gateway.config.store.address import StoreAddress
 from gateway.store.lua_script import Script
-from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
+from gateway.store.valkey_server import FAILURES, RENEW_SECONDS, Call, Reply, evaluate_on
 
 #: The part of a call's timeout that one node gets, so that a silent node is recognized as such.
 _NODE_PART: Final = 0.8
@@ -35,6 +36,7 @@ class Cluster:
             **settings,
         )
         self._stale = False
+        self._renewed = float("-inf")
         self._search: asyncio.Task[None] | None = None
 
     async def evaluate(self, script: Script, calls: Sequence[Call]) -> list[Reply]:
@@ -57,6 +59,10 @@ class Cluster:
 
     def renew(self) -> None:
         self._stale = True
+        now = time.monotonic()
+        if now - self._renewed < RENEW_SECONDS:
+            return
+        self._renewed = now
         for node in self.client.get_nodes():
             for connection in node._connections:
                 # It is closed by the next call that takes it.
