@@ -64,7 +64,9 @@ def _run(arguments: argparse.Namespace) -> int:
         resolve(config, str(arguments.config), BUNDLED)
         check_ports(config)
         make_state_folder(config)
-        asyncio.run(_say_if_unusable(config))
+        if not arguments.quickstart:
+            # Its key needs the store: without one that start ends, and says why.
+            asyncio.run(_say_if_unusable(config))
         with embedded_store(config):
             begin_metrics(config)
             # Created here, so that an unusable key ends the start, and not each worker's.
