@@ -21,7 +21,7 @@ from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.store.store_client import Store, store_url
+from gateway.store.configured_store import open_store
 from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.tenant_registry import Registry
@@ -42,7 +42,7 @@ async def serve_admin(config: Config, key: str) -> None:
         OSError: The host cannot be resolved.
         ValueError: The store's address cannot be read.
     """
-    store = Store(store_url(config))
+    store = open_store(config)
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
     live = Feed(LiveReader(config, registry, store, replicas))
     page = MetricsPage(config, registry, store)

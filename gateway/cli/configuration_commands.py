@@ -1,6 +1,7 @@
 """`penstock check` and `penstock schema`: explain a configuration file, and print the schema of one."""
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _check(arguments: argparse.Namespace) -> int:
     # Imported here: tokenizer libraries take long to import, and `penstock schema` needs none.
+    from gateway.store.configured_store import store_trouble
     from gateway.text.tokens.loader import BUNDLED, load_tokenizer
     from gateway.text.tokens.shared_tokenizers import SharedTokenizers
     from gateway.text.tokens.tokenizer import TokenizerError
@@ -57,6 +59,9 @@ def _check(arguments: argparse.Namespace) -> int:
                 load_tokenizer(model.tokenizer, tokenizers)
             except TokenizerError as error:
                 raise ConfigError(source, f"models[{index}].tokenizer", str(error)) from error
+        trouble = asyncio.run(store_trouble(config))
+        if trouble is not None and trouble.refused:
+            raise ConfigError(source, "store.url", f"the store at {config.store.shown_url}: {trouble}")
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
@@ -64,6 +69,9 @@ def _check(arguments: argparse.Namespace) -> int:
     print("\n".join(_summary(config, usable_cores())))
     for warning in warnings_of(config):
         print(f"warning: {arguments.config}: {warning}", file=sys.stderr)
+    if trouble is not None:
+        # The gateway may run on another machine, or the store may not run yet.
+        print(f"\nwarning: the store cannot be used from here now: {trouble}", file=sys.stderr)
     return 0
 
 

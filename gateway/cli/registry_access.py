@@ -10,8 +10,9 @@ from typing import Final
 
 from gateway.config.load import load_config
 from gateway.config.settings import Config
+from gateway.store.configured_store import open_store
 from gateway.store.socket_path import SocketPathError
-from gateway.store.store_client import Store, store_url
+from gateway.store.store_client import Store
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.terminal import fail
 from protos.errors import PenstockError, StoreUnavailable
@@ -60,7 +61,7 @@ def with_store(command: str, path: Path, action: Callable[[Store, Config], Await
 
 
 async def _connected(config: Config, action: Callable[[Store, Config], Awaitable[int]]) -> int:
-    store = Store(store_url(config), timeout=_TIMEOUT_SECONDS)
+    store = open_store(config, timeout=_TIMEOUT_SECONDS)
     try:
         return await action(store, config)
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.models.addresses import is_grpc_address
-from gateway.config.store import address_problem
+from gateway.config.store.address import address_problem
 from gateway.fleets.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
 from protos.errors import StoreUnavailable
 from protos.types import ReplicaInfo

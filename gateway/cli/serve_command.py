@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import multiprocessing
 import ssl
 import sys
@@ -17,13 +18,15 @@ from gateway.config.network.hosts import local_url
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
+from gateway.store.configured_store import open_store, store_trouble
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
-from gateway.store.store_client import Store, store_url
 from gateway.tenancy.auth.key_store import KeyStore, quickstart_key
 from gateway.text.tokens.loader import BUNDLED
 from observability.logs import configure_logging
 from protos.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 READY_SECONDS = 60.0
 
@@ -46,6 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_ports,
         embedded_store,
         local_replicas,
+        make_state_folder,
         serve_workers,
         take_signals,
     )
@@ -60,6 +64,10 @@ def _run(arguments: argparse.Namespace) -> int:
         configure_logging(config.observability.logs.format)
         resolve(config, str(arguments.config), BUNDLED)
         check_ports(config)
+        make_state_folder(config)
+        if not arguments.quickstart:
+            # Its key needs the store: without one that start ends, and says why.
+            asyncio.run(_say_if_unusable(config))
         with embedded_store(config):
             begin_metrics(config)
             # Created here, so that an unusable key ends the start, and not each worker's.
@@ -70,14 +78,21 @@ def _run(arguments: argparse.Namespace) -> int:
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
-    except StoreUnavailable:
-        print(f"penstock: the store at {config.store.shown_url} does not answer", file=sys.stderr)
+    except StoreUnavailable as error:
+        reason = error.__cause__ or error
+        print(f"penstock: the store at {config.store.shown_url} does not answer: {reason}", file=sys.stderr)
         return 1
     return 0
 
 
+async def _say_if_unusable(config: Config) -> None:
+    """Say why an external store cannot be used. The gateway starts all the same, for the store may come later."""
+    if trouble := await store_trouble(config):
+        log.error("the store at %s cannot be used: %s", config.store.shown_url, trouble)
+
+
 async def _fresh_key(config: Config) -> str:
-    store = Store(store_url(config))
+    store = open_store(config)
     try:
         return await quickstart_key(KeyStore(store))
     finally:

@@ -12,7 +12,6 @@ from gateway.config.settings import Config
 
 def secret_problems(config: Config) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for each rule that a secret's source violates."""
-    yield from source_problems(config.store.encryption_key, "store.encryption_key")
     yield from source_problems(config.admin.scrape_key, "admin.scrape_key")
     for where, source in api_key_sources(config):
         yield from source_problems(source, where)

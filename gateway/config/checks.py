@@ -17,13 +17,13 @@ from gateway.config.network.hosts import host_problems
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
 from gateway.config.settings import Config
-from gateway.config.store import Store, address_problem
+from gateway.config.store.settings import store_problems
 from gateway.config.tenant_checks import tenants_problems, tier_problems
 
 
 def problems(config: Config) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for each violated rule that spans fields or that a type cannot say."""
-    yield from _store_problems(config.store)
+    yield from store_problems(config.store)
     if config.admin.enabled and config.admin.port == config.listen.port:
         # Workers would share the port, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
@@ -108,8 +108,3 @@ def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[st
     first = seen.setdefault(value, where)
     if first != where:
         yield where, f"{echo(value)} is already taken by {first}"
-
-
-def _store_problems(store: Store) -> Iterator[tuple[str, str]]:
-    if not store.embedded and (problem := address_problem(store.url)):
-        yield "store.url", problem.replace("expected an address", "expected embedded, or an address")

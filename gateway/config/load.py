@@ -16,6 +16,7 @@ from gateway.config.observability.journal import with_absolute_journal
 from gateway.config.safety.safety_checks import with_absolute_lists
 from gateway.config.secrets import with_absolute_file
 from gateway.config.settings import Config
+from gateway.config.store.settings import with_absolute_store
 from gateway.config.tls import with_absolute_certificates
 
 
@@ -37,8 +38,7 @@ def load_config(path: Path) -> Config:
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
     models = tuple(_with_absolute_paths(model, folder) for model in config.models)
-    encryption_key = with_absolute_file(config.store.encryption_key, folder)
-    store = msgspec.structs.replace(config.store, encryption_key=encryption_key)
+    store = with_absolute_store(config.store, folder)
     state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
     journal = with_absolute_journal(config.observability.journal, folder)
     observability = msgspec.structs.replace(config.observability, journal=journal)

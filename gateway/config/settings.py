@@ -20,7 +20,7 @@ from gateway.config.models.settings import Model
 from gateway.config.observability.settings import Observability
 from gateway.config.responses import Responses
 from gateway.config.safety.settings import Safety
-from gateway.config.store import Store
+from gateway.config.store.settings import Store
 from gateway.config.tenants import DEFAULT_TIERS, Tenant, Tier
 
 

@@ -45,7 +45,7 @@ from gateway.models.served_model import ServedModel
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
-from gateway.store.store_client import Store, store_url
+from gateway.store.configured_store import open_store
 from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore
@@ -82,7 +82,7 @@ class Gateway:
         """
         self.config = config
         self.watchdog = RequestWatchdog(config.listen.stream_keep_alive_seconds)
-        self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
+        self._store = open_store(config, timeout=config.store.timeout_seconds)
         self._directory = Directory(self._store, config)
         self.authenticator = Authenticator(
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
@@ -219,8 +219,8 @@ class Gateway:
         found += self._provider_keys.problems
         try:
             await self._store.ping()
-        except StoreUnavailable:
-            found.append("the store does not answer")
+        except StoreUnavailable as error:
+            found.append(f"the store does not answer: {error.__cause__ or error}")
         return found
 
     async def ready(self) -> bool:

@@ -12,6 +12,7 @@ from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters
+from gateway.store.configured_store import unusable_store
 from gateway.tenancy.providers.secret_checks import unusable_secrets
 from routing.contracts.heatmap import HeatmapError
 
@@ -27,6 +28,7 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
     found = (
         *_unknown_hosts(config),
         *unusable_identity(config.listen),
+        *unusable_store(config.store),
         *unusable_secrets(config),
         *_unusable_scrape_key(config),
         *unusable_filters(config),

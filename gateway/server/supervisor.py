@@ -80,6 +80,13 @@ def check_ports(config: Config) -> None:
         check_port(admin.host, admin.port, "admin")
 
 
+def make_state_folder(config: Config) -> None:
+    """Make the folder private before anything is put into it: parents that are made on the way are open to all."""
+    # What cannot be put into it later says why.
+    with contextlib.suppress(OSError):
+        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 class StoreProcess:
     """Restart the embedded store with growing delays when it dies."""
 

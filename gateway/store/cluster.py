@@ -1,17 +1,17 @@
 """A client of a Redis or Valkey cluster: maps each key to its node by slot and calls that node directly."""
 
 import asyncio
+import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from redis.asyncio.cluster import ClusterNode, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from gateway.config.store import cluster_address
-from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
+from gateway.config.store.address import StoreAddress
+from gateway.store.lua_script import Script
+from gateway.store.valkey_server import FAILURES, RENEW_SECONDS, Call, Reply, evaluate_on
 
 #: The part of a call's timeout that one node gets, so that a silent node is recognized as such.
 _NODE_PART: Final = 0.8
@@ -22,44 +22,31 @@ _REDIRECTED: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
 class Cluster:
     """A cluster client; discovers the nodes at the first call, and again when a node fails or its slots move."""
 
-    def __init__(self, url: str, *, timeout: float, connections: int) -> None:
-        """`timeout` bounds a call to one node, in seconds; `connections` are kept to each node.
-
-        Raises:
-            ValueError: The address cannot be read.
+    def __init__(self, address: StoreAddress, settings: dict[str, Any], *, timeout: float, connections: int) -> None:
+        """`settings` are those of connections; `timeout` bounds a call to one node, in seconds; `connections` are kept
+        to each node.
         """
-        address = cluster_address(url)
         self.client: RedisCluster = RedisCluster(
             startup_nodes=[ClusterNode(host, port) for host, port in address.nodes],
-            username=address.username,
-            password=address.password,
             ssl=address.tls,
             max_connections=connections,
             socket_timeout=_NODE_PART * timeout,
             socket_connect_timeout=_NODE_PART * timeout,
-            # As with one server, callers decide what may be repeated; redirections are followed all the same.
-            retry=Retry(NoBackoff(), 0),
+            # Redirections are followed all the same.
+            **settings,
         )
         self._stale = False
+        self._renewed = float("-inf")
         self._search: asyncio.Task[None] | None = None
 
-    async def time(self) -> tuple[int, int]:
-        await self.client.initialize()
-        seconds, microseconds = await self.client.time(target_nodes=self.client.get_random_primary_node())
-        return int(seconds), int(microseconds)
-
-    async def load(self, source: str) -> str:
-        """Load a script on every node that has keys."""
-        return str(await self.client.script_load(source))
-
-    async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
+    async def evaluate(self, script: Script, calls: Sequence[Call]) -> list[Reply]:
         """Run the calls in one round trip to each node, all nodes at once. Raises only if no node answers at all."""
         await self._find_nodes()
         parts: dict[ClusterNode | None, list[int]] = {}
         for index, (key, _) in enumerate(calls):
             parts.setdefault(self._node_of(key), []).append(index)
         answers = await asyncio.gather(
-            *(self._ask(node, sha, [calls[index] for index in part]) for node, part in parts.items())
+            *(self._ask(node, script, [calls[index] for index in part]) for node, part in parts.items())
         )
         replies: list[Reply | None] = [None] * len(calls)
         for part, answer in zip(parts.values(), answers, strict=True):
@@ -69,6 +56,17 @@ class Cluster:
         if silent and len(silent) == len(replies):
             raise silent[0]
         return [reply for reply in replies if reply is not None]
+
+    def renew(self) -> None:
+        self._stale = True
+        now = time.monotonic()
+        if now - self._renewed < RENEW_SECONDS:
+            return
+        self._renewed = now
+        for node in self.client.get_nodes():
+            for connection in node._connections:
+                # It is closed by the next call that takes it.
+                connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
     async def aclose(self) -> None:
         if self._search is not None:
@@ -97,14 +95,15 @@ class Cluster:
         except SlotNotCoveredError:
             return None
 
-    async def _ask(self, node: ClusterNode | None, sha: str, calls: Sequence[Call]) -> list[Reply]:
+    async def _ask(self, node: ClusterNode | None, script: Script, calls: Sequence[Call]) -> list[Reply]:
         if node is None:
             self._stale = True
             return [SlotNotCoveredError("no node has the key") for _ in calls]
         try:
             connection = node.acquire_connection()
             try:
-                replies = await evaluate_on(connection, sha, calls)
+                await node.disconnect_if_needed(connection)
+                replies = await evaluate_on(connection, script, calls)
             finally:
                 node.release(connection)
         except (RedisError, OSError) as error:
@@ -114,15 +113,15 @@ class Cluster:
             return [failure for _ in calls]
         for index, reply in enumerate(replies):
             if isinstance(reply, _REDIRECTED):
-                replies[index] = await self._follow(sha, calls[index])
+                replies[index] = await self._follow(script, calls[index])
         return replies
 
-    async def _follow(self, sha: str, call: Call) -> Reply:
+    async def _follow(self, script: Script, call: Call) -> Reply:
         """Repeat a call through the client, which follows redirections; a redirected script has not run."""
         self._stale = True
         key, argument = call
         try:
-            reply: Reply = await self.client.evalsha(sha, 1, key, argument)
+            reply: Reply = await self.client.eval(script.source, 1, key, argument)
         except FAILURES as error:
             return error
         return reply

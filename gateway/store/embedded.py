@@ -85,7 +85,9 @@ class EmbeddedStore:
         try:
             path = socket_path(self._state_dir, _SOCKET)
             make_socket_folder(path)
-            self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # One by one: parents that are made on the way are open to all.
+            self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._data_dir.mkdir(mode=0o700, exist_ok=True)
             lock = self._lock()
             try:
                 path.unlink(missing_ok=True)

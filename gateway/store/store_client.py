@@ -1,52 +1,61 @@
 """Async client of a Redis-protocol store; every call is bounded in time and fails with StoreUnavailable."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 from redis.exceptions import NoScriptError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from gateway.config.settings import Config
-from gateway.config.store import is_cluster
+from gateway.config.store.address import StoreAddress, parse_address
 from gateway.store.cluster import Cluster
-from gateway.store.embedded import embedded_url
+from gateway.store.connections import Login, connection_settings, new_pool
+from gateway.store.elsewhere import means_elsewhere
 from gateway.store.lua_script import Script
+from gateway.store.sentinels import SentinelServer
+from gateway.store.store_failure import explained, silent
 from gateway.store.valkey_server import FAILURES, Call, Reply, Server, SingleServer
 from protos.errors import StoreUnavailable
 
 _PIPELINE: Final = 500
 #: The type of a reply that is no error.
 _READ: Final = frozenset((bytes,))
+#: It lies in a cluster's node of keys and tenants, without which no tenant is served.
+_WRITTEN: Final = "penstock:{keys}:written"
+_WRITE: Final = Script("return redis.call('SET', KEYS[1], '', 'PX', 60000)")
+_TIME: Final = Script("return redis.call('TIME')")
+
+T = TypeVar("T")
 
 
 class Store:
     """A client with a small pool of connections. One per event loop; close it with `aclose`."""
 
-    def __init__(self, url: str, *, timeout: float = 1.0, connections: int = 16) -> None:
-        """`url` is redis://, rediss:// or unix://, or redis+cluster:// or rediss+cluster:// with some of its nodes.
+    def __init__(self, url: str, *, timeout: float = 1.0, connections: int = 16, login: Login | None = None) -> None:
+        """`url` is an address as `gateway.config.store.address` knows them.
 
         `timeout` bounds each call whole, waiting and connecting included; of a cluster, `connections` are each node's.
+        `login` gives user name and password anew for each connection, where the address has a password.
 
         Raises:
             ValueError: The address cannot be read.
         """
         self._timeout = timeout
         self._turns = asyncio.Semaphore(connections)
-        kind = Cluster if is_cluster(url) else SingleServer
-        self._server: Server = kind(url, timeout=timeout, connections=connections)
+        self._address = parse_address(url)
+        self._server = _server(self._address, login, timeout, connections)
 
     async def aclose(self) -> None:
         await self._server.aclose()
 
     async def ping(self) -> None:
-        """Check that the store answers.
+        """Check that the store runs scripts and takes writes, as limits and keys need it.
 
         Raises:
-            StoreUnavailable: There is none.
+            StoreUnavailable: It does not.
         """
-        async with self._bounded():
-            await self._server.client.ping()
+        await self.run(_WRITE, [_WRITTEN], [])
 
     async def now(self) -> float:
         """Read the store's clock, in seconds since the epoch.
@@ -54,9 +63,8 @@ class Store:
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
         """
-        async with self._bounded():
-            seconds, microseconds = await self._server.time()
-            return seconds + microseconds / 1e6
+        seconds, microseconds = cast("tuple[bytes, bytes]", await self.run(_TIME, [_WRITTEN], []))
+        return int(seconds) + int(microseconds) / 1e6
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
         """Read all fields of a hash; empty if it does not exist.
@@ -64,8 +72,7 @@ class Store:
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
         """
-        async with self._bounded():
-            return cast("dict[bytes, bytes]", await self._server.client.hgetall(key))
+        return cast("dict[bytes, bytes]", await self._ask(lambda: self._server.client.hgetall(key)))
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
         """Read all fields of many hashes, in the order of `keys`; each batch of 500 has the whole timeout.
@@ -75,10 +82,7 @@ class Store:
         """
         found: list[dict[bytes, bytes]] = []
         for start in range(0, len(keys), _PIPELINE):
-            async with self._bounded(), self._server.client.pipeline(transaction=False) as pipeline:
-                for key in keys[start : start + _PIPELINE]:
-                    pipeline.hgetall(key)
-                found.extend(await pipeline.execute())
+            found.extend(await self._ask(partial(self._read, keys[start : start + _PIPELINE])))
         return found
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
@@ -87,12 +91,7 @@ class Store:
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
         """
-        async with self._bounded():
-            if script.sha is not None:
-                with contextlib.suppress(NoScriptError):
-                    return await self._server.client.evalsha(script.sha, len(keys), *keys, *arguments)
-            script.sha = await self._server.load(script.source)
-            return await self._server.client.evalsha(script.sha, len(keys), *keys, *arguments)
+        return await self._ask(lambda: self._evaluate(script, (len(keys), *keys, *arguments)))
 
     async def run_many(self, script: Script, calls: Sequence[Call]) -> list[bytes | StoreUnavailable]:
         """Run a Lua script once for each (key, argument) in one round trip; returns each reply or its error.
@@ -102,48 +101,86 @@ class Store:
         Raises:
             StoreUnavailable: The store did not answer in time; any of them may have run.
         """
-        # As in `_bounded`, whose generator costs a fifth of such a call.
         try:
             async with asyncio.timeout(self._timeout), self._turns:
-                if script.sha is None:
-                    script.sha = await self._server.load(script.source)
-                replies: list[Any] = await self._server.evaluate(script.sha, calls)
-                if _READ.issuperset(map(type, replies)):
-                    return replies
+                try:
+                    replies: list[Any] = await self._server.evaluate(script, calls)
+                    if _READ.issuperset(map(type, replies)):
+                        return replies
+                except FAILURES as error:
+                    if not means_elsewhere(error):
+                        raise
+                    replies = [error] * len(calls)
                 await self._call_again(script, calls, replies)
         except (*FAILURES, OSError) as error:
             raise StoreUnavailable from self._cause(error)
-        return [reply if isinstance(reply, bytes) else _unavailable(reply) for reply in replies]
+        return [reply if isinstance(reply, bytes) else self._unavailable(reply) for reply in replies]
 
     async def _call_again(self, script: Script, calls: Sequence[Call], replies: list[Reply]) -> None:
-        """Load a script that the server did not have, and replace the replies of the calls that found none."""
-        missing = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if missing:
-            script.sha = await self._server.load(script.source)
-            again = await self._server.evaluate(script.sha, [calls[index] for index in missing])
-            for index, reply in zip(missing, again, strict=True):
+        """Replace the replies of the calls that another connection may serve."""
+        refused = [index for index, reply in enumerate(replies) if _is_refused(reply)]
+        if refused:
+            self._server.renew()
+            again = await self._server.evaluate(script, [calls[index] for index in refused])
+            for index, reply in zip(refused, again, strict=True):
                 replies[index] = reply
 
-    @contextlib.asynccontextmanager
-    async def _bounded(self) -> AsyncIterator[None]:
-        """Bound a call in time and translate its failure to StoreUnavailable."""
+    async def _evaluate(self, script: Script, arguments: Sequence[Any]) -> object:
+        try:
+            return await self._server.client.evalsha(script.sha, *arguments)
+        except NoScriptError:
+            # Whichever server gets this one has the script from now on.
+            return await self._server.client.eval(script.source, *arguments)
+
+    async def _read(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
+        async with self._server.client.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.hgetall(key)
+            return cast("list[dict[bytes, bytes]]", await pipeline.execute())
+
+    async def _ask(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call within the timeout, twice if the first server says that it is the wrong one. Raises StoreUnavailable."""
         try:
             async with asyncio.timeout(self._timeout), self._turns:
-                yield
+                try:
+                    return await call()
+                except FAILURES as error:
+                    if not means_elsewhere(error):
+                        raise
+                self._server.renew()
+                return await call()
         except (*FAILURES, OSError) as error:
             raise StoreUnavailable from self._cause(error)
 
     def _cause(self, error: Exception) -> Exception:
-        """Address and reason of a failure, for logs only. TimeoutError is an OSError without a text."""
-        return error if str(error) else TimeoutError(f"no answer within {self._timeout:g} s")
+        """The reason of a failure, for logs only."""
+        if isinstance(error, TimeoutError):
+            # A server that has lost its network closes no connection.
+            self._server.renew()
+        if not str(error) or isinstance(error, RedisTimeoutError):
+            return silent(self._address, self._timeout)
+        return explained(error, self._address)
+
+    def _unavailable(self, reply: Exception) -> StoreUnavailable:
+        error = StoreUnavailable()
+        error.__cause__ = self._cause(reply)
+        return error
 
 
-def _unavailable(reply: Exception) -> StoreUnavailable:
-    error = StoreUnavailable()
-    error.__cause__ = reply
-    return error
+def _is_refused(reply: Reply) -> bool:
+    return not isinstance(reply, bytes) and means_elsewhere(reply)
 
 
-def store_url(config: Config) -> str:
-    """Give the `Store` address of a loaded configuration."""
-    return embedded_url(config.state_dir) if config.store.embedded else config.store.url
+def _server(address: StoreAddress, login: Login | None, timeout: float, connections: int) -> Server:
+    settings = connection_settings(address, login)
+    if address.kind == "cluster":
+        return Cluster(address, settings, timeout=timeout, connections=connections)
+    settings |= {
+        "db": address.database,
+        "max_connections": connections + 1,  # and the one at hand
+        "socket_timeout": None,
+        "socket_connect_timeout": timeout,
+    }
+    if address.kind == "sentinel":
+        return SentinelServer(address, settings, timeout=timeout)
+    return SingleServer(partial(new_pool, address, settings))

@@ -18,7 +18,8 @@ from gateway.config.load import load_config
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.listing import ReplicaView
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.store.store_client import Store, store_url
+from gateway.store.configured_store import store_url
+from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from tests.e2e.raw import ask
 from tests.e2e.registered_replica import RegisteredReplica, registered_text

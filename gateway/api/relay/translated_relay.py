@@ -149,9 +149,13 @@ class TranslatedRelay:
         if self._error is not None:
             await self._exchange.end(shown + self._renderer.broken(self._error))
             return
-        shown += self._renderer.closing(self._counts())
-        await self._adapter.store_answer()
-        await self._exchange.end(shown)
+        end = self._renderer.closing(self._counts())
+        try:
+            await self._adapter.store_answer()
+        except PenstockError as error:
+            self.note_failure(error)
+            end = self._renderer.broken(error)
+        await self._exchange.end(shown + end)
 
     async def respond(self, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Translate a chat's whole answer."""

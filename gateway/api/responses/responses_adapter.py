@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -20,11 +20,12 @@ from gateway.api.writers.api_adapter import AnswerHead
 from gateway.jobs.responses.response_store import Addition, NewItem
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
-from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
+from protos.errors import InvalidRequest, StoreUnavailable, UnsupportedParameter
 
 log = logging.getLogger(__name__)
 
 ENDPOINT = "responses"
+_NOT_KEPT: Final = "The gateway's store could not keep the response. Try again shortly, or with 'store' false."
 
 
 class InBackground(Exception):
@@ -68,6 +69,7 @@ class ResponsesAdapter:
                 raise InvalidRequest(
                     f"The input is longer than the {most} bytes that are kept; 'store' may be false.", param="input"
                 )
+        if self.stored or request.conversation is not None:
             await services.responses.require()
         if request.background:
             raise InBackground
@@ -113,7 +115,7 @@ class ResponsesAdapter:
         return Addition(conversation, [NewItem(item["id"], orjson.dumps(item)) for item in items])
 
     async def store_answer(self) -> None:
-        """Store the response; if the store has gone away, only log that."""
+        """Store the response, which says that it is stored, and add it to its conversation. Raises PenstockError."""
         renderer = self._renderer
         if renderer is None or not renderer.final:
             return
@@ -127,8 +129,9 @@ class ResponsesAdapter:
                 )
             elif addition is not None:
                 await services.conversations.add(tenant, addition.conversation, addition.items)
-        except PenstockError as error:
-            log.warning("the response %s of tenant %s could not be kept: %s", self.id, tenant, error.message)
+        except StoreUnavailable as error:
+            log.warning("the response %s of tenant %s could not be kept: %s", self.id, tenant, error.__cause__ or error)
+            raise StoreUnavailable(_NOT_KEPT) from error.__cause__
 
 
 class _Logprobs:

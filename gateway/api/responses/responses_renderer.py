@@ -102,6 +102,9 @@ class ResponseRenderer:
 
     def broken(self, error: PenstockError) -> bytes:
         """Encode the end of a failed response, with its output so far."""
+        if self.final:
+            # The end that was encoded is not sent.
+            self._sequence -= 1
         shown = self._close("incomplete")
         self.outcome = Outcome("failed", error=to_responses_error(error))
         self.final = self._form.write(self.outcome, self.output)

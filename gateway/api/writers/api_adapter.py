@@ -164,5 +164,8 @@ class ApiAdapter(Protocol):
         ...
 
     async def store_answer(self) -> None:
-        """Store the rendered answer; the client gets the end once this returns. Raises nothing."""
+        """Store the rendered answer; the client gets the end once this returns.
+
+        Raises PenstockError where it must be stored and cannot: the client gets that instead of the end.
+        """
         ...

@@ -37,12 +37,16 @@ async def stream_answer(
             if pace is not None:
                 pace.event_received()
             body = encoder.encode(events) if guarded is None else await guarded.take(events)
-        body += encoder.closing()
+        end = encoder.closing()
         generation.close()
         exchange.unwatch()
         if adapter is not None:
-            await adapter.store_answer()
-        await exchange.end(body)
+            try:
+                await adapter.store_answer()
+            except PenstockError as error:
+                exchange.note_failure(error)
+                end = encoder.broken(error)
+        await exchange.end(body + end)
     except PenstockError as error:
         exchange.note_failure(error)
         await exchange.end(encoder.broken(error))

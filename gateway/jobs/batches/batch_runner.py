@@ -69,7 +69,8 @@ class BatchRunner:
         self._work: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._next_find = 0.0
-        self._away = False
+        #: The periodic work that waits for something.
+        self._waiting: set[Any] = set()
 
     def start(self) -> None:
         """Begin to look for work; needs a running event loop."""
@@ -152,7 +153,7 @@ class BatchRunner:
         try:
             await work
         except PenstockError as error:
-            log.warning("batch %s: %s waits: %s", claim.job.id, claim.what, error.message)
+            log.warning("batch %s: %s waits: %s", claim.job.id, claim.what, error.__cause__ or error.message)
         except Exception:
             log.exception("batch %s: %s failed", claim.job.id, claim.what)
         finally:
@@ -296,15 +297,15 @@ class BatchRunner:
         except BatchMissing:
             pass  # it has been forgotten meanwhile
         except PenstockError as error:
-            if not self._away:
-                log.warning("batches wait: %s", error.message)
-            self._away = True
+            if work not in self._waiting:
+                log.warning("batches wait: %s", error.__cause__ or error.message)
+            self._waiting.add(work)
             await asyncio.sleep(POLL_SECONDS)
         except Exception:
             log.exception("batches wait")
             await asyncio.sleep(POLL_SECONDS)
         else:
-            self._away = False
+            self._waiting.discard(work)
 
     def _room(self, name: str) -> Room | None:
         """Return the room of the model with that name; None: there is none, which the endpoint will report."""

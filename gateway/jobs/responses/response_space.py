@@ -23,7 +23,7 @@ class Storage(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Check that the store answers."""
+        """Check that the store takes writes."""
         ...
 
 
@@ -44,17 +44,15 @@ class ResponseSpace:
         """Run a script for a tenant. Raises StoreUnavailable."""
         ttl = str(round(self.bounds.ttl_seconds * 1000))
         try:
-            reply = await self._storage.run(script, [f"{base_key(tenant)}:responses"], [ttl, *arguments])
+            return await self._storage.run(script, [f"{base_key(tenant)}:responses"], [ttl, *arguments])
         except StoreUnavailable:
             self._failed = True
             raise
-        self._failed = False
-        return reply
 
     async def require(self) -> None:
-        """Raise StoreUnavailable if the store is known to be away, before work whose result must be stored.
+        """Raise StoreUnavailable if the store is known to be away or full, before work whose result must be stored.
 
-        Asks the store only if it did not answer the last time.
+        Asks the store only after a failure: what it can still read says nothing about writes.
         """
         if self._failed:
             await self._storage.ping()

@@ -7,6 +7,7 @@ import pytest
 from gateway.cli.configuration_docs import render
 from gateway.cli.main import main
 from gateway.config.settings import schema
+from tests.valkeys import valkeys
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,6 +41,35 @@ def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytes
     assert "workers  3\n" in said
     assert "store    rediss://***@db:6379/0\n" in said
     assert "  far   tp2 pp2  both  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
+
+
+def test_check_tries_the_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    models = (
+        "models: [{name: m, tokenizer: mistral-tekken, context: 9, "
+        "pools: [{name: p, engine: simulated, replicas: 1}]}]\n"
+    )
+    path.write_text(f"{models}store: {{url: 'redis://:hunter2@127.0.0.1:1/0'}}\n")
+    # The gateway may run elsewhere, and the store later.
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "is valid" in said.out
+    assert said.err == "\nwarning: the store cannot be used from here now: nobody listens at 127.0.0.1:1\n"
+    with valkeys(tmp_path, 1, password="right") as (server,):
+        path.write_text(f"{models}store: {{url: 'redis://:hunter2@127.0.0.1:{server.port}'}}\n")
+        assert main(["check", "--config", str(path)]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == (
+            f"{path}: store.url: the store at redis://***@127.0.0.1:{server.port}: "
+            "it refuses the password of the address\n"
+        )
+        path.write_text(f"{models}store: {{url: 'redis://:right@127.0.0.1:{server.port}'}}\n")
+        assert main(["check", "--config", str(path)]) == 0
+        assert capsys.readouterr().err == ""
+    path.write_text(f"{models}store: {{url: {{env: NO_SUCH_THING}}}}\n")
+    assert main(["check", "--config", str(path)]) == 1
+    assert "store.url: the environment variable NO_SUCH_THING is not set" in capsys.readouterr().err
 
 
 def test_check_shows_chains_adapters_and_upstreams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from gateway.server.supervisor import (
     check_ports,
     embedded_store,
     local_replicas,
+    make_state_folder,
 )
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from tests.asgi import config_of
@@ -189,6 +190,17 @@ def test_what_is_not_configured_starts_nothing(state_dir: Path) -> None:
     disabled = Path("/nowhere/penstock.yaml")
     with admin_api(without_admin(config), disabled):
         assert threading.active_count() == before
+
+
+def test_the_state_is_private_whichever_store_there_is(state_dir: Path) -> None:
+    config = with_state(config_of("redis://127.0.0.1:1", REMOTE), state_dir / "new")
+    make_state_folder(config)
+    make_state_folder(config)
+    assert (state_dir / "new").stat().st_mode & 0o077 == 0
+    file = state_dir / "file"
+    file.touch()
+    # Whoever puts something into it says that it cannot.
+    make_state_folder(with_state(config, file))
 
 
 def without_admin(config: Config) -> Config:

@@ -129,6 +129,12 @@ def test_only_this_user_may_connect(state_dir: Path) -> None:
     assert (state_dir / "new" / "store").stat().st_mode & 0o077 == 0
     assert (state_dir / "new" / "store.sock").stat().st_mode & 0o077 == 0
     server.stop()
+    # Sockets are elsewhere then.
+    long = state_dir / ("x" * 120)
+    server = EmbeddedStore(long)
+    server.start()
+    server.stop()
+    assert long.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("name", ["with space", "quo\"te'", "x" * 120, "ü" * 60])

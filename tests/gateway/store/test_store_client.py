@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.load import load_config
-from gateway.store.embedded import EmbeddedStore, embedded_url
+from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.store.store_client import Store, store_url
+from gateway.store.store_client import Store
 from protos.errors import Source, StoreUnavailable
 from tests.loops import seconds_until
 from tests.stores import value_of
@@ -141,12 +140,3 @@ async def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> No
         assert "No space left on device" in str(caught.value.__cause__)
         await value_of(store, "k")
     server.stop()
-
-
-def test_where_the_configured_store_is(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    models = "models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]"
-    path.write_text(models)
-    assert store_url(load_config(path)) == embedded_url(tmp_path / ".penstock")
-    path.write_text(models + "\nstore: {url: 'redis://h:6379/1'}\n")
-    assert store_url(load_config(path)) == "redis://h:6379/1"

@@ -227,6 +227,26 @@ def _move(made: Cluster, key: str, source: int, target: int) -> None:
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
 
 
+async def test_a_node_that_refuses_for_now_is_asked_on_another_connection(three_nodes: Cluster) -> None:
+    key = keys_by_node(three_nodes)[1]
+    async with running(three_nodes.url) as store:
+        put = Script(PUT)
+        assert await store.run_many(put, [(key, b"before")]) == [b"before"]
+        with three_nodes.client(1) as client:
+            client.config_set("min-replicas-to-write", 1)
+            (reply,) = await store.run_many(put, [(key, b"refused")])
+            assert isinstance(reply, StoreUnavailable)
+            with pytest.raises(StoreUnavailable) as caught:
+                await store.run(put, [key], ["refused"])
+            assert "Not enough good replicas" in str(caught.value.__cause__)
+            client.config_set("min-replicas-to-write", 0)
+        assert await store.run_many(put, [(key, b"after")]) == [b"after"]
+        assert await store.run(put, [key], ["later"]) == b"later"
+        with three_nodes.client(1) as client:
+            # Those that were dropped, and this look.
+            assert len(client.client_list(_type="normal")) <= 4
+
+
 async def test_a_hung_node_fails_its_own_keys_alone(three_nodes: Cluster) -> None:
     keys = keys_by_node(three_nodes)
 

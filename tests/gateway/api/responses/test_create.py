@@ -1,6 +1,7 @@
 """Through the application: responses in one piece and as events, and what is kept of them."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.jobs.responses.response_scripts import ADD_ITEMS
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
@@ -45,10 +47,12 @@ class Attempts:
         place._storage = self
         self.count = 0
         self.away = False
+        #: Scripts that are refused, as writes are where the store is full.
+        self.refused: tuple[Script, ...] = ()
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> Any:
         self.count += 1
-        if self.away:
+        if self.away or script in self.refused:
             raise StoreUnavailable
         return await self._storage.run(script, keys, arguments)
 
@@ -228,8 +232,10 @@ async def test_a_store_that_goes_away(store_url: str, caplog: pytest.LogCaptureF
         attempts = Attempts(client.gateway.services.responses._space)
         attempts.away = True
         with caplog.at_level(logging.WARNING):
-            # It had begun: its client has the answer, and the log says that it is not kept.
-            assert (await create(client)).status == 200
+            # It had begun; an answer would say that it is kept.
+            answer = await create(client)
+        assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
+        assert "'store' false" in answer.error["message"]
         assert "could not be kept" in caplog.text
         heard = len(found.heard)
         for fields in ({}, {"stream": True}, {"background": True}, {"previous_response_id": first["id"]}):
@@ -239,6 +245,42 @@ async def test_a_store_that_goes_away(store_url: str, caplog: pytest.LogCaptureF
         assert (await create(client, store=False)).status == 200
         attempts.away = False
         assert (await create(client)).status == 200
+
+
+@pytest.mark.parametrize("upstream", [False, True])
+async def test_a_stream_that_cannot_be_kept_fails(store_url: str, upstream: bool) -> None:
+    engine = engine_of(corpus=readable_corpus())
+    async with contextlib.AsyncExitStack() as stack:
+        if upstream:
+            client, _ = await stack.enter_async_context(relayed(store_url))
+        else:
+            client = await stack.enter_async_context(gateway_of(store_url, engine))
+        attempts = Attempts(client.gateway.services.responses._space)
+        attempts.away = True
+        events = await events_of(client, model=NAME if upstream else MODEL)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        kinds = [event["type"] for event in events]
+        assert "response.output_item.done" in kinds
+        assert kinds[-1] == "response.failed"
+        assert not {"response.completed", "response.incomplete"}.intersection(kinds)
+        last = events[-1]["response"]
+        assert last["error"]["code"] == "server_error"
+        assert last["output"]
+        attempts.away = False
+        await get(client, f"{PATH}/{last['id']}", 404)
+
+
+async def test_what_a_conversation_would_get_is_kept_or_refused(store_url: str) -> None:
+    async with relayed(store_url) as (client, found):
+        conversation = (await client.request("POST", "/v1/conversations", {})).json["id"]
+        attempts = Attempts(client.gateway.services.responses._space)
+        attempts.refused = (ADD_ITEMS,)
+        answer = await create(client, store=False, conversation=conversation)
+        assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
+        heard = len(found.heard)
+        attempts.away = True
+        answer = await create(client, store=False, conversation=conversation)
+        assert (answer.status, len(found.heard)) == (503, heard)
 
 
 async def test_a_gateway_that_keeps_nothing(store_url: str) -> None:

@@ -1,0 +1,1 @@
+"""The section `store`: which store workers share, and what an address of one says."""

@@ -1,0 +1,49 @@
+"""Settings and pools of connections for an address."""
+
+from collections.abc import Callable
+from typing import Any
+
+from redis.asyncio import ConnectionPool, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
+
+from gateway.config.store.address import StoreAddress
+
+#: Gives user name and password anew.
+Login = Callable[[], tuple[str | None, str | None]]
+
+
+class _Credentials(CredentialProvider):
+    """The login of each new connection, as it is now in the file that has it."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        username, password = self._login()
+        return (username, password or "") if username else (password or "",)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        return self.get_credentials()
+
+
+def connection_settings(address: StoreAddress, login: Login | None) -> dict[str, Any]:
+    """The settings of connections that the address has, their login among them.
+
+    They try nothing again: a script whose reply was lost may have run, and callers know what may be repeated.
+    """
+    settings = {**address.options, "retry": Retry(NoBackoff(), 0)}
+    if login is not None and address.password is not None:
+        return {**settings, "credential_provider": _Credentials(login)}
+    return {**settings, "username": address.username, "password": address.password}
+
+
+def new_pool(address: StoreAddress, settings: dict[str, Any]) -> ConnectionPool:
+    """Make a pool of connections to a server or a socket; it replaces those that a restarted store has closed."""
+    if address.kind == "socket":
+        return ConnectionPool(connection_class=UnixDomainSocketConnection, path=address.path, **settings)
+    host, port = address.nodes[0]
+    if address.tls:
+        return ConnectionPool(connection_class=SSLConnection, host=host, port=port, **settings)
+    return ConnectionPool(host=host, port=port, **settings)
