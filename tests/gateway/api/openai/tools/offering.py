@@ -9,6 +9,7 @@ from gateway.api.openai.body_reading import Reading, read_body
 from gateway.api.openai.chat import CHAT
 from gateway.config.media import Media
 from gateway.inference.generate_request import GenerateRequest
+from gateway.models.media_rules import OPENAI
 from gateway.text.parsing.offered_tools import ToolUse
 from gateway.text.parsing.plain import PlainParser
 from observability.record import RequestRecord
@@ -66,6 +67,7 @@ def model_of(output: Format | None = None, chat_format: Any = None) -> Any:
         media=Media(),
         relays=False,
         opaque=False,
+        media_rule=OPENAI,
     )
 
 
