@@ -14,6 +14,7 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.openai.completions import COMPLETIONS
 from gateway.api.openai.prompt_texts import NAME, prompt_texts, rewritten
 from gateway.filtering.prompt_text import PromptText
+from gateway.models.media_rules import OPENAI
 from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.unknown import UnknownTokenizer
 from protos.errors import InvalidRequest
@@ -23,7 +24,8 @@ from tests.harness import tekken
 
 def model(*, relays: bool = False, opaque: bool = False) -> Any:
     tokenizer: Any = UnknownTokenizer() if opaque else tekken().tokenizer
-    return SimpleNamespace(relays=relays, opaque=opaque, tokenizer=tokenizer, table=TokenTable(tokenizer))
+    table = TokenTable(tokenizer)
+    return SimpleNamespace(relays=relays, opaque=opaque, tokenizer=tokenizer, table=table, media_rule=OPENAI)
 
 
 OWN, BOTH, UPSTREAM = model(), model(relays=True), model(relays=True, opaque=True)
