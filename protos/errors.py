@@ -60,7 +60,7 @@ class UnsupportedParameter(ClientError):
 
 
 class ContentFiltered(ClientError):
-    """A filter has refused the prompt."""
+    """A filter, or the model's provider, has refused the prompt."""
 
     code = "content_filter"
 
@@ -379,7 +379,13 @@ class ReplicaFailed(PenstockError):
     source = Source.REPLICA
 
 
-class UpstreamRefusesKey(ReplicaFailed):
+class UpstreamRefuses(ReplicaFailed):
+    """An upstream refuses a request, and does not say whether for the request or for the gateway's key."""
+
+    code = "upstream_refuses"
+
+
+class UpstreamRefusesKey(UpstreamRefuses):
     """An upstream rejects the gateway's key: an operator must fix it."""
 
     code = "upstream_refuses_key"

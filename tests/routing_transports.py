@@ -98,11 +98,13 @@ class OpenAITransport:
         listener = Listener(failing=lambda _, why: self.failing.append(why))
         self.connection = OpenAIConnection(spec, TransportContext("w", listener, self.clock))
 
-    def ask(self, *, stream: bool = True, usage: bool = False, n: int = 1, trace: str = "", **body: Any) -> Client:
+    def ask(
+        self, *, stream: bool = True, usage: bool = False, n: int = 1, trace: str = "", salt: str = "", **body: Any
+    ) -> Client:
         known = {"model": "ours", "messages": [], "stream": stream}
         payload = Payload("/chat/completions", json.dumps(known | body).encode(), stream, usage, "ours")
         client = Client(n)
-        submit = Submit("req_1", [1, 2, 3], 100, Sampling(n=n), payload=payload, trace=trace)
+        submit = Submit("req_1", [1, 2, 3], 100, Sampling(n=n), payload=payload, trace=trace, cache_salt=salt)
         client.leg = self.connection.open(submit, receiver=client)
         return client
 

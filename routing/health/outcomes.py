@@ -2,7 +2,7 @@
 
 import enum
 
-from protos.errors import ClientError, ClientGone, DeadlineExceeded, ReplicaFailed, SlowClient
+from protos.errors import ClientError, ClientGone, DeadlineExceeded, ReplicaFailed, SlowClient, UpstreamRefuses
 
 
 class Outcome(enum.Enum):
@@ -17,8 +17,11 @@ def outcome_of(error: BaseException, *, stepping: bool) -> Outcome:
     """Return the outcome of an attempt that ended with `error`. `stepping`: the engine stepped lately or had no time.
 
     ReplicaUnavailable (lost, draining, or its streams were moved) is counted once by the session and not for each
-    request. A deadline that passed while the engine was stepping is load.
+    request. A deadline that passed while the engine was stepping is load. What an upstream refuses may be one client's
+    prompt, so its transport judges it (routing/health/refusals.py).
     """
+    if isinstance(error, UpstreamRefuses):
+        return Outcome.NEITHER
     if isinstance(error, ReplicaFailed):
         return Outcome.FAULT
     if isinstance(error, DeadlineExceeded):

@@ -24,12 +24,17 @@ _NO_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,')
 
 
 class BadStream(Exception):
-    """The stream cannot be relayed any further. `problem` is for the log; `from_upstream`: it sent an error."""
+    """The stream cannot be relayed any further. `problem` is for the log; `error` is the error that it sent, if any."""
 
-    def __init__(self, problem: str, *, from_upstream: bool = False) -> None:
+    def __init__(self, problem: str, *, error: bytes = b"") -> None:
         super().__init__(problem)
         self.problem = problem
-        self.from_upstream = from_upstream
+        self.error = error
+
+    @property
+    def from_upstream(self) -> bool:
+        """Whether the upstream sent an error."""
+        return bool(self.error)
 
 
 class EventStream:
@@ -181,7 +186,8 @@ class EventStream:
             raise BadStream("an event that is not the API's JSON") from None
         if chunk.is_error:
             # The message may quote the prompt or the answer.
-            raise BadStream(f"an error in the stream: {redacted_words(bytes(chunk.error or b''))}", from_upstream=True)
+            error = bytes(chunk.error or b"{}")
+            raise BadStream(f"an error in the stream: {redacted_words(error)}", error=error)
         for choice in chunk.choices or ():
             if choice.finish_reason is not None:
                 self._ended.add(choice.index)

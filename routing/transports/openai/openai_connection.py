@@ -6,14 +6,23 @@ from dataclasses import replace
 from typing import Final
 
 from observability.logs import RateLimit
-from protos.errors import ClientError, PenstockError, ReplicaUnavailable, UpstreamRateLimited, UpstreamRefusesKey
+from protos.errors import (
+    ClientError,
+    ModelNotFound,
+    PenstockError,
+    ReplicaUnavailable,
+    UpstreamRateLimited,
+    UpstreamRefuses,
+)
 from protos.types import ReplicaInfo, Submit
 from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import Probe
+from routing.health.refusals import FundsBackOff, RefusalProof
 from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
 from routing.transports.http.origin import origin_of
 from routing.transports.mailbox import Mailbox
+from routing.transports.openai.refusal_cause import Cause
 from routing.transports.openai.settings import KeyedUpstream
 from routing.transports.openai.upstream_call import UpstreamCall
 from routing.transports.openai.upstream_check import UpstreamCheck
@@ -64,6 +73,8 @@ class OpenAIConnection(CountedConnection):
         self._next_check = 0.0
         #: End of the time for which it asked to get no requests.
         self._away_until: float | None = None
+        self._proof = RefusalProof()
+        self._funds = FundsBackOff()
 
     @property
     def connected(self) -> bool:
@@ -113,6 +124,8 @@ class OpenAIConnection(CountedConnection):
         self._alive()
         # An upstream that answers is healthy.
         self._next_check = self._clock() + self._settings.health_seconds
+        self._proof.answered()
+        self._funds.paid()
         self._started(mailbox, cached_tokens)
 
     def gave_up(self, call: UpstreamCall, error: PenstockError, what: str) -> None:
@@ -120,17 +133,30 @@ class OpenAIConnection(CountedConnection):
         self._end(call, error, what)
 
     def refuses(self, call: UpstreamCall, said: Refusal) -> None:
-        error = said.error
+        error, what = said.error, said.what
+        if said.cause is Cause.MODEL and call.adapter:
+            # Clients may name adapters that nobody listed.
+            error = ModelNotFound("The model's upstream has no such adapter.", param="model")
         # Before the request may be retried, so that it does not come here again.
-        if said.back_off:
-            self._back_off(said)
-        if isinstance(error, UpstreamRefusesKey):
-            self._listener.failing(self.spec.id, said.what)
-            self._end(call, error, said.what, logging.ERROR)
-            return
-        if isinstance(error, ClientError):
+        if said.cause is Cause.FUNDS:
+            seconds = self._funds.noted(self._clock(), said.back_off)
+            error.retry_after = seconds
+            self._back_off(seconds, f"it gets no requests for {seconds:g} s: {what}")
+        elif said.back_off:
+            self._back_off(said.back_off, f"it asks to be left alone for {said.back_off:g} s: {what}")
+        if isinstance(error, UpstreamRefuses):
+            self._note_refusal(call, said)
+        elif isinstance(error, ClientError):
             self._alive()
-        self._end(call, error, said.what)
+        ours = said.cause in (Cause.KEY, Cause.FUNDS, Cause.TOO_DEAR)
+        self._end(call, error, what, logging.ERROR if ours else logging.WARNING)
+
+    def _note_refusal(self, call: UpstreamCall, said: Refusal) -> None:
+        """Look whether the key is refused by itself, and eject the replica once refusals have proven that it is."""
+        self._next_check = 0.0
+        clear = said.cause is not Cause.UNCLEAR
+        if self._proof.noted(self._clock(), call.tenant, hash(call.payload.body), clear=clear):
+            self._listener.failing(self.spec.id, f"{said.what}, again and again")
 
     async def _check(self) -> CheckResult:
         now = self._clock()
@@ -176,12 +202,12 @@ class OpenAIConnection(CountedConnection):
     def _check_headers(self) -> dict[str, str]:
         return {**self._settings.sent_headers, **self._requests.key_header(self._key())}
 
-    def _back_off(self, said: Refusal) -> None:
-        until, known = self._clock() + said.back_off, self._away_until
+    def _back_off(self, seconds: float, why: str) -> None:
+        until, known = self._clock() + seconds, self._away_until
         if known is None or until > known:
             self._away_until = until
         if known is None and self._reached:
-            self.health.away(f"it asks to be left alone for {said.back_off:g} s: {said.what}")
+            self.health.away(why)
 
     def _end(self, call: UpstreamCall, error: PenstockError, what: str, level: int = logging.WARNING) -> None:
         log.log(level, "replica %s at %s: request %s: %s", self.spec.id, self.spec.address, call.request_id, what)

@@ -8,7 +8,7 @@ from protos.types import Payload, Submit
 from routing.transports.http.http1_request import Fault, Headers, Http1Request, HttpFailure
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.relay import ByteRelay
-from routing.transports.openai.upstream_refusals import Refusal, refusal
+from routing.transports.openai.upstream_refusals import Refusal, refusal, refusal_within
 from routing.transports.openai.upstream_usage import finishes
 
 #: Bound on the part of an error's body that is read.
@@ -43,12 +43,14 @@ class UpstreamCall(Http1Request):
     __slots__ = (
         "_error_body",
         "_refused",
+        "adapter",
         "mailbox",
         "over",
         "payload",
         "relay",
         "request_id",
         "sequences",
+        "tenant",
         "upstream",
     )
 
@@ -58,6 +60,9 @@ class UpstreamCall(Http1Request):
         self.payload = payload
         self.mailbox = mailbox
         self.request_id = submit.request_id
+        #: Whose request it is, as its cache salt says, and whether it is for an adapter.
+        self.tenant = submit.cache_salt
+        self.adapter = submit.adapter is not None
         self.sequences = submit.sampling.n
         self.relay: ByteRelay | None = None
         self.over = False
@@ -119,6 +124,18 @@ class UpstreamCall(Http1Request):
         """Fail the call for an invalid answer and close its connection."""
         self.give_up(ReplicaFailed("The model's upstream failed on this request."), what)
 
+    def fail_with(self, error_object: bytes, what: str) -> None:
+        """Fail the call for an error object in an answer with a good status, and close its connection."""
+        said = refusal_within(error_object, self._names)
+        if said is None:
+            self.fail(what)
+            return
+        self.over = True
+        self.cancel()
+        if self.relay is not None:
+            self.relay.fail(said.error)
+        self.upstream.refuses(self, said)
+
     def give_up(self, error: PenstockError, what: str) -> None:
         """End the call with an error."""
         self.over = True
@@ -145,5 +162,8 @@ class UpstreamCall(Http1Request):
 
     def _refuse(self, status: int, headers: Headers) -> None:
         self.over = True
-        names = (self.upstream.model, self.payload.answer_model)
-        self.upstream.refuses(self, refusal(status, headers, self._error_body, names))
+        self.upstream.refuses(self, refusal(status, headers, self._error_body, self._names))
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return self.upstream.model, self.payload.answer_model

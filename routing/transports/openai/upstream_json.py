@@ -58,8 +58,11 @@ class JsonCall(UpstreamCall):
         except ValueError:
             self.fail("its answer is not a whole JSON object")
             return
-        if answer.is_error or (answer.choices is None and self.payload.path.endswith("/completions")):
-            self.fail("its answer is an error with a good status" if answer.is_error else "its answer has no choices")
+        if answer.is_error:
+            self.fail_with(bytes(answer.error or b"{}"), "its answer is an error with a good status")
+            return
+        if answer.choices is None and self.payload.path.endswith("/completions"):
+            self.fail("its answer has no choices")
             return
         shown = self._model.shown(body)
         relay = ByteRelay(self, streamed=False, pause=self.pause, resume=self.resume)

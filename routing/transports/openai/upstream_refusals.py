@@ -1,4 +1,4 @@
-"""Maps an upstream's error status to an error for the client and a back-off time."""
+"""Maps an upstream's error status to an error for the client, and to what becomes of the upstream."""
 
 import re
 import time
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-import msgspec
-
 from observability.redacted_words import name_or_redacted, redacted_words
 from protos.errors import (
     BodyTooLarge,
+    ContentFiltered,
     ContextLengthExceeded,
     InvalidRequest,
     PenstockError,
     ReplicaFailed,
     ReplicaUnavailable,
     UpstreamRateLimited,
+    UpstreamRefuses,
     UpstreamRefusesKey,
 )
+from routing.transports.openai.refusal_cause import Cause, ErrorWords, cause_of, error_words
 
 #: Length to which an upstream's message is cut for clients.
 MAX_MESSAGE: Final = 512
@@ -27,54 +28,63 @@ MAX_MESSAGE: Final = 512
 BACK_OFF_SECONDS: Final = 2.0
 LEAST_BACK_OFF_SECONDS: Final = 0.25
 LONGEST_BACK_OFF_SECONDS: Final = 300.0
-#: Default back-off where the account behind the key has no quota left.
-NO_QUOTA_SECONDS: Final = 60.0
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
-_OVERLOADED: Final = (408, 409, 425, 502, 503, 504, 529)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refusal. `what` is for the log; `back_off` are seconds for which the upstream gets no requests."""
+    """A refusal. `what` is for the log; `back_off` are seconds for which the upstream asks to get no requests."""
 
     error: PenstockError
     what: str
+    cause: Cause
     back_off: float = 0.0
-
-
-class _Words(msgspec.Struct, frozen=True):
-    """The members that are read of an error's body."""
-
-    message: str = ""
-    param: str | None = None
-    code: str | None = None
 
 
 def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: tuple[str, str]) -> Refusal:
     """Interpret an answer that is not 200. `renamed`: the model's name at the upstream, and the one clients know."""
-    words = _words(body)
-    # The message may quote the prompt.
-    said = ", ".join(filter(None, (name_or_redacted(words.code or ""), redacted_words(words.message or body))))
+    words = error_words(body)
+    cause = cause_of(status, words)
+    # The message may quote the prompt, or repeat the key.
+    said = ", ".join(filter(None, (name_or_redacted(words.code), redacted_words(words.message or body))))
     what = f"status {status}{f': {said}' if said else ''}"
-    if status in (400, 413, 422):
-        return Refusal(_client_error(status, words, renamed), what)
-    if status == 429:
-        default = NO_QUOTA_SECONDS if words.code == "insufficient_quota" else BACK_OFF_SECONDS
-        seconds = max(LEAST_BACK_OFF_SECONDS, retry_after(headers, default))
-        error = UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
-        return Refusal(error, what, seconds)
-    if status in (401, 403):
-        # The message may repeat the key.
-        return Refusal(
-            UpstreamRefusesKey("The model's provider refuses this gateway."), f"status {status}: it refuses our key"
-        )
-    if status in _OVERLOADED:
+    if cause in (Cause.CONTENT, Cause.CONTEXT, Cause.SIZE, Cause.REQUEST):
+        return Refusal(_client_error(cause, words, renamed), what, cause)
+    if cause is Cause.LIMIT:
+        seconds = max(LEAST_BACK_OFF_SECONDS, retry_after(headers, BACK_OFF_SECONDS))
+        return Refusal(_limited(seconds), what, cause, seconds)
+    if cause is Cause.FUNDS:
+        return Refusal(_limited(None), f"{what}: its account cannot pay", cause, retry_after(headers, 0.0))
+    if cause is Cause.TOO_DEAR:
+        return Refusal(_limited(None), f"{what}: its account can pay for smaller requests alone", cause)
+    if cause is Cause.KEY:
+        refused = UpstreamRefusesKey("The model's provider refuses this gateway.")
+        return Refusal(refused, f"status {status}: it refuses our key", cause)
+    if cause is Cause.MODEL:
+        return Refusal(UpstreamRefuses("The model's upstream does not serve the model."), what, cause)
+    if cause is Cause.UNCLEAR:
+        return Refusal(UpstreamRefuses("The model's upstream refuses this request."), what, cause)
+    if cause is Cause.AWAY:
         seconds = retry_after(headers, 0.0)
         unavailable = ReplicaUnavailable("The model's upstream is not available.", retry_after=seconds or 1.0)
-        return Refusal(unavailable, what, seconds)
+        return Refusal(unavailable, what, cause, seconds)
     if 300 <= status < 400:
         what = f"status {status}, a redirect, which is not followed"
-    return Refusal(ReplicaFailed("The model's upstream failed on this request."), what)
+    return Refusal(ReplicaFailed("The model's upstream failed on this request."), what, cause)
+
+
+def refusal_within(error: bytes, renamed: tuple[str, str]) -> Refusal | None:
+    """Interpret an error object that came with a good status; None: it blames nobody, so the upstream has failed.
+
+    OpenRouter and others answer so, also within streams, with the status in the object's `code`.
+    """
+    body = b'{"error":%b}' % error
+    words = error_words(body)
+    status = words.status or 400
+    cause = cause_of(status, words)
+    if cause is Cause.FAULT or (not words.status and cause is Cause.REQUEST):
+        return None
+    return refusal(status, {}, body, renamed)
 
 
 def retry_after(headers: Mapping[bytes, bytes], default: float) -> float:
@@ -100,7 +110,11 @@ def _seconds(value: str, unit: float) -> float | None:
     return seconds if seconds == seconds else None
 
 
-def _client_error(status: int, words: _Words, renamed: tuple[str, str]) -> PenstockError:
+def _limited(seconds: float | None) -> UpstreamRateLimited:
+    return UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
+
+
+def _client_error(cause: Cause, words: ErrorWords, renamed: tuple[str, str]) -> PenstockError:
     theirs, ours = renamed
     message = _CONTROL.sub(" ", words.message).strip()
     if theirs and theirs != ours:
@@ -108,25 +122,10 @@ def _client_error(status: int, words: _Words, renamed: tuple[str, str]) -> Penst
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - 1] + "…"
     param = words.param if words.param is not None and len(words.param) <= 64 and words.param.isprintable() else None
-    if status == 413:
+    if cause is Cause.SIZE:
         return BodyTooLarge(message or "The request is larger than the model's upstream takes.")
-    if words.code == "context_length_exceeded" or "maximum context length" in message:
+    if cause is Cause.CONTEXT:
         return ContextLengthExceeded(message or "The request is longer than this model's context.", param=param)
+    if cause is Cause.CONTENT:
+        return ContentFiltered(message or "The model's provider refuses the content of this request.", param=param)
     return InvalidRequest(message or "The model's upstream does not take this request.", param=param)
-
-
-def _words(body: bytes) -> _Words:
-    """Parse `{"error": {"message": ...}}`, or the inner object alone, as older engines write it."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return _Words()
-    if isinstance(value, dict) and isinstance(value.get("error"), dict | str):
-        value = value["error"]
-    if isinstance(value, str):
-        return _Words(value)
-    if not isinstance(value, dict):
-        return _Words()
-    message = value.get("message") or value.get("detail")
-    named = {name: value[name] for name in ("param", "code") if isinstance(value.get(name), str)}
-    return _Words(message if isinstance(message, str) else "", **named)

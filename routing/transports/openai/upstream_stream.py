@@ -34,7 +34,10 @@ class StreamCall(UpstreamCall):
         try:
             shown = self._feed(data)
         except BadStream as error:
-            self.fail(error.problem)
+            if error.error:
+                self.fail_with(error.error, error.problem)
+            else:
+                self.fail(error.problem)
             return
         events, relay = self._events, self.relay
         if relay is None:

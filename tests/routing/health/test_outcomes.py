@@ -10,6 +10,8 @@ from protos.errors import (
     ReplicaFailed,
     ReplicaUnavailable,
     SlowClient,
+    UpstreamRefuses,
+    UpstreamRefusesKey,
 )
 from routing.health.outcomes import Outcome, outcome_of
 
@@ -25,6 +27,8 @@ from routing.health.outcomes import Outcome, outcome_of
         (Overloaded("x"), Outcome.NEITHER),
         (ReplicaUnavailable("x"), Outcome.NEITHER),
         (InternalError("x"), Outcome.NEITHER),
+        (UpstreamRefuses("x"), Outcome.NEITHER),
+        (UpstreamRefusesKey("x"), Outcome.NEITHER),
         (ValueError("x"), Outcome.NEITHER),
     ],
 )

@@ -10,14 +10,17 @@ import pytest
 import routing.transports.openai.openai_connection
 from protos.errors import (
     BodyTooLarge,
+    ContentFiltered,
     ContextLengthExceeded,
     InvalidRequest,
     PenstockError,
     ReplicaFailed,
     ReplicaUnavailable,
     UpstreamRateLimited,
+    UpstreamRefuses,
     UpstreamRefusesKey,
 )
+from routing.health.refusals import CLEAR_REFUSALS, FUNDS_SECONDS, UNCLEAR_REQUESTS
 from routing.health.replica_status import State
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
@@ -225,14 +228,79 @@ async def test_one_that_is_over_its_limit_is_left_alone_for_so_long(
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_a_key_that_is_refused_is_for_the_operator(status: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_that_is_refused_again_and_again_is_for_the_operator(
+    status: str, caplog: pytest.LogCaptureFixture
+) -> None:
     body = b'{"error":{"message":"Incorrect API key provided: sk-secret"}}'
-    error, failing = refused_with(plain(body, status), key=lambda: "sk-secret")
-    assert isinstance(error, UpstreamRefusesKey)
-    assert (error.status, error.code) == (502, "upstream_refuses_key")
-    assert len(failing) == 1
+    async with upstream() as fake, connected(fake, key=lambda: "sk-secret") as transport:
+        fake.behaves = plain(body, status)
+        for number in range(CLEAR_REFUSALS):
+            assert not transport.failing, number
+            error = (await transport.ask().begun()).error
+            assert isinstance(error, UpstreamRefusesKey)
+            assert (error.status, error.code) == (502, "upstream_refuses_key")
+            assert "secret" not in error.message + error.detail
+        (failing,) = transport.failing
     assert any(record.levelno == logging.ERROR and "p/0" in record.getMessage() for record in caplog.records)
-    assert "secret" not in caplog.text + error.message + error.detail + failing[0]
+    assert "secret" not in caplog.text + failing
+
+
+async def test_a_refusal_makes_it_look_whether_the_key_is_refused_by_itself() -> None:
+    async with upstream() as fake, connected(fake, health_seconds=3600.0) as transport:
+        fake.health = fake.behaves = plain(b"", "401 Unauthorized")
+        await transport.ask().begun()
+        await until(lambda: transport.connection.health.state is State.REFUSED)
+
+
+async def test_a_refusal_that_blames_nobody_counts_once_several_tenants_had_it() -> None:
+    async with upstream() as fake, connected(fake) as transport:
+        fake.behaves = plain(b"<html>blocked</html>", "403 Forbidden", kind="text/html")
+        for number in range(2 * UNCLEAR_REQUESTS):
+            error = (await transport.ask(salt="one", seed=number).begun()).error
+            assert type(error) is UpstreamRefuses
+        assert not transport.failing
+        await transport.ask(salt="other", seed=0).begun()
+        assert len(transport.failing) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_flagged_prompt_speaks_for_the_upstream(stream: bool) -> None:
+    flagged = b'{"error":{"code":403,"message":"Your input was flagged by moderation"}}'
+    async with upstream() as fake, connected(fake) as transport:
+        within = streamed(b"data: " + flagged + b"\n\n") if stream else plain(flagged)
+        for behaves in (plain(flagged, "403 Forbidden"), within):
+            fake.behaves = behaves
+            error = (await transport.ask(stream=stream).begun()).error
+            assert isinstance(error, ContentFiltered)
+            assert (error.status, error.code) == (400, "content_filter")
+        assert not transport.failing and transport.is_connected()
+
+
+async def test_an_account_that_cannot_pay_is_left_alone_for_longer_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    async with upstream() as fake, connected(fake) as transport:
+        fake.behaves = plain(b'{"error":{"message":"Insufficient credits"}}', "402 Payment Required")
+        for seconds in (FUNDS_SECONDS, 2 * FUNDS_SECONDS):
+            error = (await transport.ask().begun()).error
+            assert isinstance(error, UpstreamRateLimited) and error.retry_after == seconds
+            assert not transport.is_connected()
+            transport.clock.now += seconds
+            transport.connection.tick(probes=True)
+            assert transport.is_connected()
+        assert any(record.levelno == logging.ERROR and "cannot pay" in record.getMessage() for record in caplog.records)
+        fake.behaves = streamed(EVENT % b"a", END)
+        assert await transport.ask().answer()
+        fake.behaves = plain(b'{"error":{"code":"insufficient_quota"}}', "429 Too Many")
+        error = (await transport.ask().begun()).error
+        assert error is not None and error.retry_after == FUNDS_SECONDS
+        assert not transport.failing
+
+
+async def test_an_account_that_can_pay_for_less_goes_on() -> None:
+    async with upstream() as fake, connected(fake) as transport:
+        fake.behaves = plain(b'{"error":{"message":"You can only afford 100 tokens"}}', "402 Payment Required")
+        for _ in range(10):
+            assert isinstance((await transport.ask().begun()).error, UpstreamRateLimited)
+        assert transport.is_connected() and not transport.failing
 
 
 @pytest.mark.parametrize(
