@@ -50,7 +50,11 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
     """How upstreams with OpenAI's HTTP API are asked."""
 
     api_key: Annotated[
-        ApiKeySource | None, Meta(description="Key that the gateway shows to the provider; unset: none.")
+        ApiKeySource | Annotated[tuple[ApiKeySource, ...], Meta(min_length=1, max_length=64)] | None,
+        Meta(
+            description="Key that the gateway shows to the provider; unset: none. With a list of keys each address is "
+            "a replica for each key, with its own limits and health: the first key's come first."
+        ),
     ] = None
     lacks: Annotated[
         tuple[FeatureName, ...],
@@ -67,6 +71,19 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
     lora: Annotated[
         bool, Meta(description="It serves the model's LoRA adapters, each as a model of the adapter's name.")
     ] = False
+
+    @property
+    def api_keys(self) -> tuple[ApiKeySource, ...]:
+        """The sources of its keys; empty if there is none."""
+        if self.api_key is None:
+            return ()
+        return self.api_key if isinstance(self.api_key, tuple) else (self.api_key,)
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """Who the gateway is there: two pools with one URL must not have an account in common."""
+        headers = sorted(self.sent_headers.items())
+        return frozenset(f"{source} {headers} {self.model}" for source in self.api_keys or (None,))
 
     @property
     def features(self) -> Feature:
@@ -97,6 +114,8 @@ def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str
             yield f"{where}.upstream.headers.{name}", "is written by the gateway itself"
         elif not is_header_value(value):
             yield f"{where}.upstream.headers.{name}", "has characters that cannot stand in a header"
+    if len(set(upstream.api_keys)) < len(upstream.api_keys):
+        yield f"{where}.upstream.api_key", "names the same key twice"
     if upstream.salt_as in _MEMBERS:
         yield f"{where}.upstream.salt_as", f"{echo(upstream.salt_as)} means something else in a request"
     if upstream.metrics_of == "none" and upstream.metrics != UpstreamSettings().metrics:
