@@ -10,6 +10,8 @@ from gateway.config.errors import echo
 from gateway.config.secrets import ApiKeySource
 from protos.features import Feature
 from routing.transports.http.origin import is_header_value
+from routing.transports.http.proxied_origin import NO_PROXY
+from routing.transports.http.proxy import proxy_of
 from routing.transports.openai.settings import API_FEATURES, OpenAISettings
 
 #: Features that an upstream may be declared to lack; the names are those of protos/features.py.
@@ -114,6 +116,11 @@ def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str
             yield f"{where}.upstream.headers.{name}", "is written by the gateway itself"
         elif not is_header_value(value):
             yield f"{where}.upstream.headers.{name}", "has characters that cannot stand in a header"
+    if upstream.proxy not in (None, NO_PROXY):
+        try:
+            proxy_of(upstream.proxy)
+        except ValueError as error:
+            yield f"{where}.upstream.proxy", f"{error}, or none"
     if len(set(upstream.api_keys)) < len(upstream.api_keys):
         yield f"{where}.upstream.api_key", "names the same key twice"
     if upstream.salt_as in _MEMBERS:
