@@ -27,7 +27,12 @@ def with_absolute_secrets(model: Model, folder: Path) -> Model:
 def _absolute(pool: Pool, folder: Path) -> Pool:
     if pool.upstream is None:
         return pool
-    api_key = with_absolute_file(pool.upstream.api_key, folder)
+    given = pool.upstream.api_key
+    api_key: ApiKeySource | tuple[ApiKeySource | None, ...] | None
+    if isinstance(given, tuple):
+        api_key = tuple(with_absolute_file(source, folder) for source in given)
+    else:
+        api_key = with_absolute_file(given, folder)
     return msgspec.structs.replace(pool, upstream=msgspec.structs.replace(pool.upstream, api_key=api_key))
 
 
@@ -35,5 +40,8 @@ def api_key_sources(config: Config) -> Iterator[tuple[str, ApiKeySource]]:
     """Yield (path, source) of each pool's API key."""
     for m, model in enumerate(config.models):
         for p, pool in enumerate(model.pools):
-            if pool.upstream is not None and pool.upstream.api_key is not None:
-                yield f"models[{m}].pools[{p}].upstream.api_key", pool.upstream.api_key
+            if pool.upstream is None:
+                continue
+            where = f"models[{m}].pools[{p}].upstream.api_key"
+            for k, source in enumerate(pool.upstream.api_keys):
+                yield f"{where}[{k}]" if isinstance(pool.upstream.api_key, tuple) else where, source

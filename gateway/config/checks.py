@@ -12,7 +12,8 @@ from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
 from gateway.config.models.output import output_problems
 from gateway.config.models.routing_checks import routing_problems
-from gateway.config.models.settings import Model
+from gateway.config.models.settings import Model, Pool
+from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.network.hosts import host_problems
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
@@ -48,15 +49,17 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
         if model.tokenizer is None and any(pool.engine != "openai" for pool in model.pools):
             yield f"{where}.tokenizer", "required: only openai replicas can be asked without token ids"
         pool_names: dict[str, str] = {}
-        upstreams: dict[str, str] = {}
+        upstreams: dict[tuple[str, str], str] = {}
         for p, pool in enumerate(model.pools):
             inside = f"{where}.pools[{p}]"
             yield from _repeated(pool_names, pool.name, f"{inside}.name")
             yield from pool_problems(pool, inside)
-            # One server with the API may have many models; any other replica has one.
-            taken = upstreams if pool.engine == "openai" else addresses
             for a, address in enumerate(pool.addresses):
-                yield from _repeated(taken, address, f"{inside}.replicas[{a}]")
+                # One server with the API may have many models, and accounts; any other replica has one.
+                if pool.engine == "openai":
+                    yield from _repeated_upstream(upstreams, pool, address, f"{inside}.replicas[{a}]")
+                else:
+                    yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
         yield from output_problems(model.output, model.tokenizer, where)
         yield from _fallback_problems(config, model, where)
@@ -108,3 +111,24 @@ def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[st
     first = seen.setdefault(value, where)
     if first != where:
         yield where, f"{echo(value)} is already taken by {first}"
+
+
+def _repeated_upstream(
+    seen: dict[tuple[str, str], str], pool: Pool, address: str, where: str
+) -> Iterator[tuple[str, str]]:
+    """Yield a problem where an address is used again for the same account."""
+    for account in sorted((pool.upstream or UpstreamSettings()).accounts):
+        first = seen.setdefault((address, account), where)
+        if first != where:
+            hint = "" if _same_pool(first, where) else "; pools with one URL need different keys: upstream.api_key"
+            yield where, f"{echo(address)} is already taken by {first}{hint}"
+            return
+
+
+def _same_pool(one: str, other: str) -> bool:
+    return one.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def _store_problems(store: Store) -> Iterator[tuple[str, str]]:
+    if not store.embedded and (problem := address_problem(store.url)):
+        yield "store.url", problem.replace("expected an address", "expected embedded, or an address")

@@ -23,7 +23,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s\"]*@")
 #: msgspec's error path for a value in a mapping, whose key it leaves out.
 _ANY: Final = "..."
 #: Fields that refer to a secret. A user may have written the secret itself there, so values are not logged.
-_SECRETS: Final = ("api_key", "encryption_key", "headers", "password", "scrape_key")
+_SECRETS: Final = ("api_key", "encryption_key", "headers", "password", "proxy", "scrape_key")
 # msgspec speaks of JSON's objects and arrays; a YAML file has mappings and lists.
 _WORDS: Final = {"`": "", "array": "list", "object": "mapping", " | null": ""}
 

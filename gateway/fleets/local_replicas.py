@@ -11,7 +11,7 @@ def replica_addresses(config: Config, model_index: int, pool_index: int) -> list
     """The addresses of a pool's configured replicas; a local pool's are sockets in the state directory."""
     pool = config.models[model_index].pools[pool_index]
     if not pool.local_replicas:
-        return list(pool.listed_addresses)
+        return [address for address, _ in pool.replica_keys]
     return [
         f"unix:{socket_path(config.state_dir, f'replica-{model_index}-{pool_index}-{number}.sock')}"
         for number in range(pool.local_replicas)

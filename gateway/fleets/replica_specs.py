@@ -20,7 +20,17 @@ def replica_specs(
     """The specs of all configured replicas of one model, those of local pools included."""
     pools = config.models[model_index].pools
     return [
-        replica_spec(config, model_index, pool_index, str(number), address, key_of, tokenizer_hash, tokenizer=tokenizer)
+        replica_spec(
+            config,
+            model_index,
+            pool_index,
+            str(number),
+            address,
+            key_of,
+            tokenizer_hash,
+            tokenizer=tokenizer,
+            number=number,
+        )
         for pool_index in range(len(pools))
         for number, address in enumerate(replica_addresses(config, model_index, pool_index))
     ]
@@ -36,10 +46,11 @@ def replica_spec(
     tokenizer_hash: str = "",
     host: str = "",
     tokenizer: Tokenizer | None = None,
+    number: int = 0,
 ) -> ReplicaSpec:
     """The spec of one replica of a pool, named POOL/NAME. `host` is the name that discovery found it by, or empty.
 
-    `tokenizer` is for engines that take text.
+    `tokenizer` is for engines that take text; `number` is that of a listed replica.
     """
     model = config.models[model_index]
     pool = model.pools[pool_index]
@@ -58,16 +69,19 @@ def replica_spec(
         tokenizer_hash=tokenizer_hash if pool.engine in SESSIONS else "",
         features=expected_of(pool),
         tls=_tls(pool, host if address.startswith(("grpcs:", "https:")) else ""),
-        settings=_settings(pool, address, key_of, tokenizer),
+        settings=_settings(pool, address, key_of, tokenizer, number),
         host=host,
     )
 
 
-def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None) -> object:
+def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None, number: int) -> object:
     """The transport's settings for `ReplicaSpec.settings`."""
     if pool.engine == "openai":
         upstream = pool.upstream or UpstreamSettings()
-        return KeyedUpstream(upstream, key_of(upstream.api_key))
+        keys = upstream.api_keys
+        # Discovered replicas have one key.
+        key = pool.replica_keys[number][1] if len(keys) > 1 else next(iter(keys), None)
+        return KeyedUpstream(upstream, key_of(key))
     if pool.triton is not None:
         return triton_settings(pool.triton, address, tokenizer)
     return None

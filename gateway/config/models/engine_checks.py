@@ -36,6 +36,8 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
             "can",
         )
     yield from upstream_problems(pool.upstream, pool.engine, where)
+    if pool.upstream is not None and len(pool.upstream.api_keys) > 1 and pool.is_discovered:
+        yield f"{where}.upstream.api_key", "several keys need addresses of one server each, not names to be looked up"
     yield from triton_problems(pool.engine, pool.triton, pool.addresses, where)
     yield from _channel_problems(pool, where)
     yield from _simulated_problems(pool, where)

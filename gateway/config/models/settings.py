@@ -16,6 +16,7 @@ from gateway.config.models.price import Price
 from gateway.config.models.routing import Routing
 from gateway.config.models.triton import TritonModel
 from gateway.config.models.upstream import UpstreamSettings
+from gateway.config.secrets import ApiKeySource
 from gateway.config.tenants import END, NAME
 from protos.types import Role
 
@@ -121,9 +122,15 @@ class Pool(Record, frozen=True, kw_only=True):
         return self.is_registered or len(self.listed_addresses) < len(self.addresses)
 
     @property
+    def replica_keys(self) -> tuple[tuple[str, ApiKeySource | None], ...]:
+        """Address and key of each replica that is listed: all addresses with the first key, then with the next one."""
+        keys = self.upstream.api_keys if self.upstream is not None else ()
+        return tuple((address, key) for key in keys or (None,) for address in self.listed_addresses)
+
+    @property
     def replica_count(self) -> int:
         """Number of configured replicas, local or remote."""
-        return self.local_replicas or len(self.listed_addresses)
+        return self.local_replicas or len(self.replica_keys)
 
 
 class Model(Record, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from gateway.config.errors import echo
 from gateway.config.secrets import ApiKeySource
 from protos.features import Feature
 from routing.transports.http.origin import is_header_value
+from routing.transports.http.proxied_origin import NO_PROXY
+from routing.transports.http.proxy import proxy_of
 from routing.transports.openai.settings import API_FEATURES, OpenAISettings
 
 #: Features that an upstream may be declared to lack; the names are those of protos/features.py.
@@ -50,7 +52,11 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
     """How upstreams with OpenAI's HTTP API are asked."""
 
     api_key: Annotated[
-        ApiKeySource | None, Meta(description="Key that the gateway shows to the provider; unset: none.")
+        ApiKeySource | Annotated[tuple[ApiKeySource, ...], Meta(min_length=1, max_length=64)] | None,
+        Meta(
+            description="Key that the gateway shows to the provider; unset: none. With a list of keys each address is "
+            "a replica for each key, with its own limits and health: the first key's come first."
+        ),
     ] = None
     lacks: Annotated[
         tuple[FeatureName, ...],
@@ -67,6 +73,19 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
     lora: Annotated[
         bool, Meta(description="It serves the model's LoRA adapters, each as a model of the adapter's name.")
     ] = False
+
+    @property
+    def api_keys(self) -> tuple[ApiKeySource, ...]:
+        """The sources of its keys; empty if there is none."""
+        if self.api_key is None:
+            return ()
+        return self.api_key if isinstance(self.api_key, tuple) else (self.api_key,)
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """Who the gateway is there: two pools with one URL must not have an account in common."""
+        headers = sorted(self.sent_headers.items())
+        return frozenset(f"{source} {headers} {self.model}" for source in self.api_keys or (None,))
 
     @property
     def features(self) -> Feature:
@@ -97,6 +116,13 @@ def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str
             yield f"{where}.upstream.headers.{name}", "is written by the gateway itself"
         elif not is_header_value(value):
             yield f"{where}.upstream.headers.{name}", "has characters that cannot stand in a header"
+    if upstream.proxy not in (None, NO_PROXY):
+        try:
+            proxy_of(upstream.proxy)
+        except ValueError as error:
+            yield f"{where}.upstream.proxy", f"{error}, or none"
+    if len(set(upstream.api_keys)) < len(upstream.api_keys):
+        yield f"{where}.upstream.api_key", "names the same key twice"
     if upstream.salt_as in _MEMBERS:
         yield f"{where}.upstream.salt_as", f"{echo(upstream.salt_as)} means something else in a request"
     if upstream.metrics_of == "none" and upstream.metrics != UpstreamSettings().metrics:

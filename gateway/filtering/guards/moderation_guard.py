@@ -1,5 +1,6 @@
 """A guard that asks a service with OpenAI's moderation API (OpenAI API reference, Moderations)."""
 
+import os
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -15,6 +16,7 @@ from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
 from routing.transports.http.http_get import ask
 from routing.transports.http.origin import head, origin_of
+from routing.transports.http.proxied_origin import proxied
 from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import SslContexts, TlsFiles
 from safety.guard import GuardFailed
@@ -52,7 +54,7 @@ class ModerationGuard:
 
     def __init__(self, settings: HttpGuard, key_of: KeyOf) -> None:
         """`key_of` as `ProviderKeys.key_of`. Raises ValueError for an invalid address. Needs a running event loop."""
-        origin = origin_of(settings.url)
+        origin = proxied(origin_of(settings.url), None, os.environ)
         self._origin = origin
         self._model = settings.model
         self._key = key_of(_as_api_key(settings))

@@ -12,6 +12,7 @@ from protos.pem import PemError
 from routing.transports.http.http1_connection import HttpConnection
 from routing.transports.http.http1_request import Fault, Http1Request, HttpFailure
 from routing.transports.http.origin import Origin
+from routing.transports.http.proxy import Proxy, tunnel
 from routing.transports.http.upstream_timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -161,14 +162,30 @@ class ConnectionPool:
                 self._timer = self._loop.call_later(TICK_SECONDS, self._ticked)
 
     async def _connection(self) -> HttpConnection:
-        context = self._contexts() if self._contexts is not None else None
+        context, origin = self._contexts() if self._contexts is not None else None, self.origin
+        if origin.forwarded is not None:
+            return await self._to_proxy(origin.forwarded)
+        if origin.proxy is not None:
+            connection = HttpConnection(self, self._limits)
+            await tunnel(origin.proxy, origin.host, origin.port, connection, context, self._server_name)
+            return connection
         _, connection = await self._loop.create_connection(
             lambda: HttpConnection(self, self._limits),
-            self.origin.host,
-            self.origin.port,
+            origin.host,
+            origin.port,
             ssl=context,
             server_hostname=self._server_name if context is not None else None,
         )
+        return connection
+
+    async def _to_proxy(self, proxy: Proxy) -> HttpConnection:
+        context = ssl.create_default_context() if proxy.tls else None
+        try:
+            _, connection = await self._loop.create_connection(
+                lambda: HttpConnection(self, self._limits), proxy.host, proxy.port, ssl=context
+            )
+        except OSError as error:
+            raise OSError(f"the proxy {proxy!r}: {error.strerror or error}") from None
         return connection
 
     def _ticked(self) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from routing.transports.http.proxy import Proxy
+
 _PORTS: Final = {"http": 80, "https": 443}
 #: Characters allowed in a request's target and host: none that could end a line of the head.
 _PRINTABLE: Final = re.compile(r"[!-~]*")
@@ -12,13 +14,22 @@ _PRINTABLE: Final = re.compile(r"[!-~]*")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`path` prefixes the API's paths, without a trailing slash. `called`: the host name where `host` is an address."""
+    """`path` prefixes the API's paths, without a trailing slash. `called`: the host name where `host` is an address.
+
+    `proxy` is what it is reached through; None: directly.
+    """
 
     host: str
     port: int
     tls: bool
     path: str
     called: str = ""
+    proxy: Proxy | None = None
+
+    @property
+    def forwarded(self) -> Proxy | None:
+        """The proxy that reads the requests and forwards them; None: there is none, or it only has a tunnel."""
+        return None if self.tls else self.proxy
 
     @property
     def name(self) -> bytes:
@@ -41,6 +52,10 @@ def origin_of(url: str) -> Origin:
 def head(method: str, target: str, origin: Origin, headers: dict[str, str]) -> bytes:
     """Return the first lines of a request, without the empty line. Raises ValueError."""
     lines = [f"{method} {target} HTTP/1.1".encode(), b"host: " + origin.name]
+    if origin.forwarded is not None:
+        lines[0] = b"%b http://%b%b HTTP/1.1" % (method.encode(), origin.name, target.encode())
+        if origin.forwarded.authorization:
+            lines.append(b"proxy-authorization: " + origin.forwarded.authorization.encode())
     for name, value in headers.items():
         if not is_header_value(value):
             raise ValueError(f"the value of the header {name} has characters that cannot stand there")

@@ -1,6 +1,7 @@
 """The transport to an upstream with OpenAI's API over HTTP, whose answers are relayed as they come."""
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -21,6 +22,7 @@ from routing.health.refusals import FundsBackOff, RefusalProof
 from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
 from routing.transports.http.origin import origin_of
+from routing.transports.http.proxied_origin import proxied
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.refusal_cause import Cause
 from routing.transports.openai.settings import KeyedUpstream
@@ -57,6 +59,7 @@ class OpenAIConnection(CountedConnection):
         origin = origin_of(spec.address)
         server_name = spec.tls.server_name if spec.tls is not None else ""
         origin = replace(origin, called=spec.host or (server_name if origin.tls else ""))
+        origin = proxied(origin, settings.proxy, os.environ)
         self._pool = ConnectionPool(
             origin,
             contexts=SslContexts(spec.tls).get if origin.tls else None,

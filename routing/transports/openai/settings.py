@@ -65,6 +65,14 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         _Seconds, Meta(description="Longest wait for an answer's first byte; of one that is not streamed, all of it.")
     ] = 600.0
     between_bytes_seconds: Annotated[_Seconds, Meta(description="Longest silence within an answer.")] = 120.0
+    proxy: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None,
+        Meta(
+            description="HTTP proxy on the way there, as `http://HOST:PORT`, with `USER:PASSWORD@` before the host if "
+            "it asks for them; `none`: no proxy. Unset: that of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, "
+            "`ALL_PROXY`, `NO_PROXY`), never for this machine itself."
+        ),
+    ] = None
     health: Annotated[
         str,
         Meta(

@@ -106,7 +106,10 @@ def test_sources_that_say_too_little_or_too_much(tmp_path: Path) -> None:
     said = refusal(tmp_path, openai(f"{{env: '{SECRET}'}}"))
     assert said.startswith(f"{where}.env: expected str matching")
     assert SECRET not in said
-    assert refusal(tmp_path, openai(f"'{SECRET}'")) == f"{where}: expected mapping"
+    assert refusal(tmp_path, openai(f"'{SECRET}'")) == f"{where}: expected mapping | list"
+    for listed in (f"['{SECRET}']", f"[{{env: '{SECRET}'}}]"):
+        said = refusal(tmp_path, openai(listed))
+        assert said.startswith(f"{where}[0]") and SECRET not in said
     assert refusal(tmp_path, openai("{env: A}"), f"encryption_key: {KEY}") == "store.encryption_key: expected mapping"
     said = refusal(tmp_path, openai("{env: A}"), "encryption_key: {}")
     assert said == "store.encryption_key: expected exactly one of env, file"

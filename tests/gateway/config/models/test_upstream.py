@@ -7,9 +7,11 @@ from typing import get_args
 import msgspec
 import pytest
 
+from gateway.config.api_keys import api_key_sources
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.upstream import EndpointName, FeatureName, UpstreamSettings
+from gateway.fleets.configured import configured_replicas
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from protos.features import Feature
@@ -139,3 +141,77 @@ def test_only_sessions_have_channels(tmp_path: Path, field: str) -> None:
     path.write_bytes(msgspec.json.encode({"models": [{"name": "m", "context": 9, "pools": [pool]}]}))
     with pytest.raises(ConfigError, match=rf"pools\[0\]\.{field}: only for simulated and tensorrt_llm"):
         load_config(path)
+
+
+KEYS = "[{env: K_ONE}, {env: K_TWO}]"
+URLS = "['https://a.example/v1', 'https://b.example/v1']"
+
+
+def with_pools(folder: Path, *pools: str) -> Path:
+    path = folder / "penstock.yaml"
+    path.write_text(f"models: [{{name: m, context: 4096, pools: [{', '.join(pools)}]}}]")
+    return path
+
+
+def pool_of(name: str, urls: str, upstream: str) -> str:
+    return f"{{name: {name}, engine: openai, replicas: {urls}, upstream: {upstream}}}"
+
+
+def test_each_address_is_a_replica_for_each_key(tmp_path: Path) -> None:
+    config = load_config(with_pools(tmp_path, pool_of("p", URLS, f"{{api_key: {KEYS}}}")))
+    specs = replica_specs(config, 0, lambda source: lambda: source.env if source is not None else None)
+    found = [(spec.id, spec.address, spec.settings.key()) for spec in specs if isinstance(spec.settings, KeyedUpstream)]
+    assert found == [
+        ("p/0", "https://a.example/v1", "K_ONE"),
+        ("p/1", "https://b.example/v1", "K_ONE"),
+        ("p/2", "https://a.example/v1", "K_TWO"),
+        ("p/3", "https://b.example/v1", "K_TWO"),
+    ]
+    assert config.models[0].pools[0].replica_count == 4
+    assert [replica.id for replica in configured_replicas(config)] == [spec.id for spec in specs]
+    assert [where for where, _ in api_key_sources(config)] == [
+        "models[0].pools[0].upstream.api_key[0]",
+        "models[0].pools[0].upstream.api_key[1]",
+    ]
+
+
+def test_files_of_several_keys_are_relative_to_the_configuration(tmp_path: Path) -> None:
+    config = load_config(with_pools(tmp_path, pool_of("p", URLS, "{api_key: [{file: one}, {env: TWO}]}")))
+    assert [source.file for _, source in api_key_sources(config)] == [str(tmp_path / "one"), None]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "good"),
+    [
+        ("{api_key: {env: A}}", "{api_key: {env: B}}", True),
+        ("{api_key: {env: A}}", "{}", True),
+        ("{api_key: [{env: A}, {env: B}]}", "{api_key: {env: C}}", True),
+        ("{headers: {x-org: a}}", "{headers: {x-org: b}}", True),
+        ("{model: small}", "{model: large}", True),
+        ("{api_key: [{env: A}, {env: B}]}", "{api_key: {env: B}}", False),
+        ("{api_key: {env: A}, max_in_flight: 2}", "{api_key: {env: A}}", False),
+        ("{}", "{}", False),
+    ],
+)
+def test_pools_with_one_url_are_of_different_accounts(tmp_path: Path, one: str, other: str, good: bool) -> None:
+    path = with_pools(tmp_path, pool_of("p", URLS, one), pool_of("q", URLS, other))
+    if good:
+        assert len(load_config(path).models[0].pools) == 2
+        return
+    with pytest.raises(ConfigError, match=r"models\[0\].pools\[1\].replicas\[0\].*is already taken.*upstream.api_key"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("urls", "keys", "said"),
+    [
+        (URLS, "[]", "upstream.api_key"),
+        (URLS, "[{env: A}, {env: A}]", "upstream.api_key: names the same key twice"),
+        (URLS, "[{env: A}, {}]", "upstream.api_key[1]: expected exactly one of"),
+        ("['https+dns://a.example:443/v1']", KEYS, "several keys need addresses"),
+    ],
+)
+def test_lists_of_keys_that_are_refused(tmp_path: Path, urls: str, keys: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(with_pools(tmp_path, pool_of("p", urls, f"{{api_key: {keys}}}")))
+    assert said in str(caught.value)
