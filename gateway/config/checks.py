@@ -127,8 +127,3 @@ def _repeated_upstream(
 
 def _same_pool(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0]
-
-
-def _store_problems(store: Store) -> Iterator[tuple[str, str]]:
-    if not store.embedded and (problem := address_problem(store.url)):
-        yield "store.url", problem.replace("expected an address", "expected embedded, or an address")
