@@ -65,6 +65,7 @@ from routing.fleet.fleet import Fleet
 from routing.policies import POLICIES
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.prefix.prefix_directory import PrefixDirectory
+from routing.transports.shared_parts import SharedParts
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +110,10 @@ class Gateway:
         self.limiter = StoreLimiter(self._limits_batcher)
         self._provider_keys = ProviderKeys(self._store, config.store.encryption_key)
         key_of = self._provider_keys.key_of
-        started = int(time.time())
+        started, shared = int(time.time()), SharedParts()
         self.models = {
-            model.name: serve_model(config, index, worker, started, key_of) for index, model in enumerate(config.models)
+            model.name: serve_model(config, index, worker, started, key_of, shared)
+            for index, model in enumerate(config.models)
         }
         aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
         catalog = ModelCatalog(self.models, aliases, AdapterModels(self.models, config.models))
@@ -237,7 +239,9 @@ class Gateway:
             exchange.handle.fail(ReplicaUnavailable("The gateway is shutting down."))
 
 
-def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:
+def serve_model(
+    config: Config, model_index: int, worker: str, created: int, key_of: KeyOf, shared: SharedParts
+) -> ServedModel:
     """Load the tokenizer of a configured model. Raises TokenizerError and HeatmapError."""
     model = config.models[model_index]
     loaded = load_tokenizer(model.tokenizer)
@@ -253,6 +257,7 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         worker,
         prefixes,
         abilities=abilities(model),
+        shared=shared,
     )
     dispatch_context = DispatchContext(fleet, policy, hedging=model.routing.hedging)
     return ServedModel(
