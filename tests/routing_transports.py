@@ -14,6 +14,7 @@ from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, Open
 from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
+from routing.transports.shared_parts import SharedParts
 from tests.loops import until
 from tests.upstreams import Upstream
 
@@ -86,7 +87,14 @@ class OpenAITransport:
     """One replica of engine `openai`; `failing` is why it should be ejected."""
 
     def __init__(
-        self, fake: Upstream, *, id_: str = "p/0", tls: TlsFiles | None = None, key: Any = no_key, **settings: Any
+        self,
+        fake: Upstream,
+        *,
+        id_: str = "p/0",
+        tls: TlsFiles | None = None,
+        key: Any = no_key,
+        shared: SharedParts | None = None,
+        **settings: Any,
     ) -> None:
         self.clock = Clock()
         self.failing: list[str] = []
@@ -96,7 +104,9 @@ class OpenAITransport:
             features=API_FEATURES, tls=tls, settings=KeyedUpstream(OpenAISettings(**(fixed | settings)), key),
         )  # fmt: skip
         listener = Listener(failing=lambda _, why: self.failing.append(why))
-        self.connection = OpenAIConnection(spec, TransportContext("w", listener, self.clock))
+        self.connection = OpenAIConnection(
+            spec, TransportContext("w", listener, self.clock, shared=shared or SharedParts())
+        )
 
     def ask(
         self, *, stream: bool = True, usage: bool = False, n: int = 1, trace: str = "", salt: str = "", **body: Any

@@ -65,6 +65,7 @@ from routing.fleet.fleet import Fleet
 from routing.policies import POLICIES
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.prefix.prefix_directory import PrefixDirectory
+from routing.transports.shared_parts import SharedParts
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +110,9 @@ class Gateway:
         self.limiter = StoreLimiter(self._limits_batcher)
         self._provider_keys = ProviderKeys(self._store, config.store.encryption_key)
         key_of = self._provider_keys.key_of
-        started, tokenizers = int(time.time()), SharedTokenizers()
+        started, tokenizers, shared = int(time.time()), SharedTokenizers(), SharedParts()
         self.models = {
-            model.name: serve_model(config, index, worker, started, key_of, tokenizers)
+            model.name: serve_model(config, index, worker, started, key_of, tokenizers, shared)
             for index, model in enumerate(config.models)
         }
         aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
@@ -247,9 +248,15 @@ class Gateway:
 
 
 def serve_model(
-    config: Config, model_index: int, worker: str, created: int, key_of: KeyOf, tokenizers: SharedTokenizers
+    config: Config,
+    model_index: int,
+    worker: str,
+    created: int,
+    key_of: KeyOf,
+    tokenizers: SharedTokenizers,
+    shared: SharedParts,
 ) -> ServedModel:
-    """Compose a configured model; what another one has loaded of the same files is shared with it.
+    """Compose a configured model; what another one has loaded of the same files, or looks at, is shared with it.
 
     Raises TokenizerError and HeatmapError.
     """
@@ -268,6 +275,7 @@ def serve_model(
         worker,
         prefixes,
         abilities=abilities(model),
+        shared=shared,
     )
     dispatch_context = DispatchContext(fleet, policy, hedging=model.routing.hedging)
     return ServedModel(

@@ -23,6 +23,7 @@ from routing.policies.abilities import Abilities, known_adapters
 from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
 from routing.transports.replica_connection import Listener, ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.shared_parts import SharedParts
 from routing.transports.transport_registry import connection_to
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,11 @@ class Fleet:
         *,
         abilities: Abilities | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shared: SharedParts | None = None,
     ) -> None:
         """`worker` names this process to replicas, `prefixes` follows their KV caches, `clock` counts seconds.
 
-        `abilities` matches replicas with requests' needs.
+        `abilities` matches replicas with requests' needs; `shared` has what it uses together with other fleets.
         """
         self.prefixes = prefixes
         self._abilities = abilities or Abilities()
@@ -60,7 +62,7 @@ class Fleet:
         self.on_left: Callable[[str], None] = _ignore_left
         self._clock = clock
         listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
-        self._transport_context = TransportContext(worker, listener, clock, prefixes)
+        self._transport_context = TransportContext(worker, listener, clock, prefixes, shared or SharedParts())
         self._connections = {spec.id: connection_to(spec, self._transport_context) for spec in specs}
         self._members = Membership(connection.spec for connection in self._connections.values())
         self._closing: set[asyncio.Task[None]] = set()

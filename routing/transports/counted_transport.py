@@ -49,7 +49,7 @@ class CheckResult:
 
 
 @dataclass(slots=True)
-class _Flight:
+class Flight:
     """One request at the replica: its cancel function and its share of the counts."""
 
     cancel: Callable[[], None]
@@ -66,7 +66,7 @@ class CountedConnection(ReplicaConnection):
 
     def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
         super().__init__(spec, context)
-        self._flights: dict[Mailbox, _Flight] = {}
+        self._flights: dict[Mailbox, Flight] = {}
         self._reached = False
         self._scraped: Load | None = None
         # Sums over the flights: of all, of those whose prompt is not computed, of those that no scraped load includes.
@@ -108,7 +108,7 @@ class CountedConnection(ReplicaConnection):
             # A whole answer does not show when its prompt has been computed.
             compute_tokens = 0
         mailbox = Mailbox(0, n, self._detach, asyncio.get_running_loop(), receiver)
-        flight = _Flight(
+        flight = Flight(
             _no_call,
             n,
             prompt + n * submit.max_tokens if kv_tokens is None else kv_tokens,
@@ -166,7 +166,7 @@ class CountedConnection(ReplicaConnection):
         if cancel:
             flight.cancel()
 
-    def _count(self, flight: _Flight, sign: int) -> None:
+    def _count(self, flight: Flight, sign: int) -> None:
         self._sequences += sign * flight.sequences
         self._tokens += sign * flight.kv_tokens
         if not flight.started:
@@ -192,7 +192,7 @@ class CountedConnection(ReplicaConnection):
                 log.exception("replica %s at %s", self.spec.id, self.spec.address)
             await asyncio.sleep(delay * random.uniform(0.75, 1.0))
 
-    def _check_passed(self, result: CheckResult, before: list[_Flight]) -> None:
+    def _check_passed(self, result: CheckResult, before: list[Flight]) -> None:
         problem = mismatch(self.spec, result.info)
         if problem:
             self._check_failed(Unreachable(problem, refused=True))

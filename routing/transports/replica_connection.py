@@ -5,7 +5,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from protos.errors import PenstockError, ReplicaUnavailable
@@ -17,6 +17,7 @@ from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import State
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.shared_parts import SharedParts
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +47,15 @@ class Listener:
 class TransportContext:
     """What all transports of a fleet share. `worker` names this process to replicas, `clock` counts seconds.
 
-    `prefixes` follows the replicas' KV caches, where the policy uses prefixes.
+    `prefixes` follows the replicas' KV caches, where the policy uses prefixes. `shared` has what transports of several
+    fleets use together.
     """
 
     worker: str
     listener: Listener = Listener()
     clock: Callable[[], float] = time.monotonic
     prefixes: PrefixDirectory | None = None
+    shared: SharedParts = field(default_factory=SharedParts)
 
 
 class ReplicaConnection(ABC):

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
 from typing import Final
 
@@ -18,13 +18,15 @@ from protos.errors import (
 from protos.types import ReplicaInfo, Submit
 from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import Probe
-from routing.health.refusals import FundsBackOff, RefusalProof
-from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
+from routing.health.refusals import RefusalProof
+from routing.transports.counted_transport import CheckResult, CountedConnection, Flight, Unreachable
 from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
-from routing.transports.http.origin import origin_of
+from routing.transports.http.origin import Origin, origin_of
 from routing.transports.http.proxied_origin import proxied
 from routing.transports.mailbox import Mailbox
+from routing.transports.openai.provider import Provider
 from routing.transports.openai.refusal_cause import Cause
+from routing.transports.openai.scrape import Scrape
 from routing.transports.openai.settings import KeyedUpstream
 from routing.transports.openai.upstream_call import UpstreamCall
 from routing.transports.openai.upstream_check import UpstreamCheck
@@ -60,24 +62,19 @@ class OpenAIConnection(CountedConnection):
         server_name = spec.tls.server_name if spec.tls is not None else ""
         origin = replace(origin, called=spec.host or (server_name if origin.tls else ""))
         origin = proxied(origin, settings.proxy, os.environ)
-        self._pool = ConnectionPool(
-            origin,
-            contexts=SslContexts(spec.tls).get if origin.tls else None,
-            server_name=server_name,
-            timeouts=settings.timeouts,
-            most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,
-        )
+        self._pool = self._pool_to(origin, server_name, settings.max_in_flight or MOST_CONNECTIONS)
         self._requests = Requests(origin, self.model, settings)
-        self._upstream_check = UpstreamCheck(self._pool, settings, self._check_headers, spec.id)
+        #: What replicas at one provider have in common; the names of models differ.
+        self._shared, self._same = context.shared, _what_is_same(spec, upstream)
+        self._provider = self._shared.take(self._same, lambda: self._made_provider(origin, server_name))
         #: The request to send, between `open` and `_send`.
         self._request = b""
         self._block_tokens = 0
-        #: When its health path is requested next.
-        self._next_check = 0.0
+        #: The flights that a load read now includes.
+        self._before: list[Flight] = []
         #: End of the time for which it asked to get no requests.
         self._away_until: float | None = None
         self._proof = RefusalProof()
-        self._funds = FundsBackOff()
 
     @property
     def connected(self) -> bool:
@@ -120,19 +117,23 @@ class OpenAIConnection(CountedConnection):
         super().tick(probes=probes)
 
     async def aclose(self) -> None:
+        again = self._closing
         await super().aclose()
         await self._pool.aclose()
+        if again:
+            return
+        self._provider.leave(self)
+        if self._shared.give_back(self._same):
+            await self._provider.aclose()
 
     def answers(self, mailbox: Mailbox, cached_tokens: int) -> None:
         self._alive()
-        # An upstream that answers is healthy.
-        self._next_check = self._clock() + self._settings.health_seconds
+        self._provider.answered()
         self._proof.answered()
-        self._funds.paid()
         self._started(mailbox, cached_tokens)
 
     def gave_up(self, call: UpstreamCall, error: PenstockError, what: str) -> None:
-        self._next_check = 0.0
+        self._provider.doubt()
         self._end(call, error, what)
 
     def refuses(self, call: UpstreamCall, said: Refusal) -> None:
@@ -142,11 +143,9 @@ class OpenAIConnection(CountedConnection):
             error = ModelNotFound("The model's upstream has no such adapter.", param="model")
         # Before the request may be retried, so that it does not come here again.
         if said.cause is Cause.FUNDS:
-            seconds = self._funds.noted(self._clock(), said.back_off)
-            error.retry_after = seconds
-            self._back_off(seconds, f"it gets no requests for {seconds:g} s: {what}")
+            error.retry_after = self._provider.cannot_pay(said.back_off, what)
         elif said.back_off:
-            self._back_off(said.back_off, f"it asks to be left alone for {said.back_off:g} s: {what}")
+            self.leave_alone(said.back_off, f"it asks to be left alone for {said.back_off:g} s: {what}")
         if isinstance(error, UpstreamRefuses):
             self._note_refusal(call, said)
         elif isinstance(error, ClientError):
@@ -154,29 +153,53 @@ class OpenAIConnection(CountedConnection):
         ours = said.cause in (Cause.KEY, Cause.FUNDS, Cause.TOO_DEAR)
         self._end(call, error, what, logging.ERROR if ours else logging.WARNING)
 
+    def look_begins(self) -> None:
+        self._before = list(self._flights.values())
+
+    def looked(self, found: Scrape | None) -> None:
+        # A look tells what is new of one that is away, or of its load.
+        if self._away_until is None and (not self._reached or found is not None or self._scraped is not None):
+            self._check_passed(self._result(found), self._before)
+        self._before = []
+
+    def look_failed(self, error: Unreachable) -> None:
+        if self._away_until is None:
+            self._check_failed(error)
+
+    def leave_alone(self, seconds: float, why: str) -> None:
+        until, known = self._clock() + seconds, self._away_until
+        if known is None or until > known:
+            self._away_until = until
+        if known is None and self._reached:
+            self.health.away(why)
+
+    def key_is_refused(self, why: str) -> None:
+        self._listener.failing(self.spec.id, f"{why}, again and again")
+
     def _note_refusal(self, call: UpstreamCall, said: Refusal) -> None:
         """Look whether the key is refused by itself, and eject the replica once refusals have proven that it is."""
-        self._next_check = 0.0
-        clear = said.cause is not Cause.UNCLEAR
-        if self._proof.noted(self._clock(), call.tenant, hash(call.payload.body), clear=clear):
-            self._listener.failing(self.spec.id, f"{said.what}, again and again")
+        request = hash(call.payload.body)
+        if said.cause is Cause.KEY:
+            self._provider.refuses_key(call.tenant, request, said.what)
+            return
+        self._provider.doubt()
+        # It may be one model that the key may not use.
+        if self._proof.noted(self._clock(), call.tenant, request, clear=said.cause is Cause.MODEL):
+            self.key_is_refused(said.what)
+
+    def _begin(self) -> None:
+        self._provider.join(self)
 
     async def _check(self) -> CheckResult:
-        now = self._clock()
-        if self._away_until is not None:
-            return CheckResult(self._own_info())
-        if now >= self._next_check:
-            if not self._reached:
-                self._upstream_check.renew()
-            await self._upstream_check.health()
-            self._next_check = now + self._settings.health_seconds
-        found = await self._upstream_check.load()
+        return self._result(await self._provider.look())
+
+    def _result(self, found: Scrape | None) -> CheckResult:
         if found is not None:
             self._block_tokens = found.block_tokens
         return CheckResult(self._own_info(), found.load if found is not None else None)
 
     def _ask(self) -> Probe | None:
-        return _HealthProbe(self._upstream_check)
+        return _HealthProbe(self._check)
 
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
         payload, request = submit.payload, self._request
@@ -205,12 +228,18 @@ class OpenAIConnection(CountedConnection):
     def _check_headers(self) -> dict[str, str]:
         return {**self._settings.sent_headers, **self._requests.key_header(self._key())}
 
-    def _back_off(self, seconds: float, why: str) -> None:
-        until, known = self._clock() + seconds, self._away_until
-        if known is None or until > known:
-            self._away_until = until
-        if known is None and self._reached:
-            self.health.away(why)
+    def _made_provider(self, origin: Origin, server_name: str) -> Provider:
+        check = UpstreamCheck(self._pool_to(origin, server_name, 0), self._settings, self._check_headers, self.spec.id)
+        return Provider(check, self._settings.health_seconds, self._clock)
+
+    def _pool_to(self, origin: Origin, server_name: str, most: int) -> ConnectionPool:
+        return ConnectionPool(
+            origin,
+            contexts=SslContexts(self.spec.tls).get if origin.tls else None,
+            server_name=server_name,
+            timeouts=self._settings.timeouts,
+            most=most + _MORE_CONNECTIONS,
+        )
 
     def _end(self, call: UpstreamCall, error: PenstockError, what: str, level: int = logging.WARNING) -> None:
         log.log(level, "replica %s at %s: request %s: %s", self.spec.id, self.spec.address, call.request_id, what)
@@ -222,19 +251,29 @@ class OpenAIConnection(CountedConnection):
         self._lost(call.mailbox, error)
 
 
-class _HealthProbe:
-    """A probe without cost: requests the upstream's health path."""
+def _what_is_same(spec: ReplicaSpec, upstream: KeyedUpstream) -> Hashable:
+    """Return what replicas have in common that are at one provider, with one key, and are looked at in one way."""
+    settings = upstream.settings
+    return (
+        *(spec.address, spec.host, spec.tls, upstream.key, settings.proxy, settings.timeouts),
+        *(settings.health, settings.health_seconds, settings.metrics, settings.metrics_of),
+        tuple(sorted(settings.sent_headers.items())),
+    )
 
-    def __init__(self, check: UpstreamCheck) -> None:
-        self._upstream_check = check
+
+class _HealthProbe:
+    """A probe without cost: a look at the provider."""
+
+    def __init__(self, check: Callable[[], Awaitable[CheckResult]]) -> None:
+        self._check = check
 
     async def problem(self) -> str:
         """Wait for the answer; return why there is none, or an empty string."""
         try:
-            await self._upstream_check.health()
+            await self._check()
         except Unreachable as error:
             return error.problem
         return ""
 
     def tick(self) -> None:
-        """Do nothing: a health check has its own timeout."""
+        """Do nothing: a look has its own timeout."""

@@ -81,7 +81,11 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ),
     ] = "models"
     health_seconds: Annotated[
-        _Seconds, Meta(description="How often each worker asks for it, unless requests have been answered meanwhile.")
+        _Seconds,
+        Meta(
+            description="How often each worker asks for it, once for all models that are at one address with one key, "
+            "unless requests have been answered meanwhile."
+        ),
     ] = 5.0
     metrics: Annotated[
         str,

@@ -28,27 +28,34 @@ class UpstreamCheck:
         headers: Callable[[], dict[str, str]],
         replica: str,
     ) -> None:
-        """`headers` returns the headers with the key; it may raise ValueError."""
+        """`headers` returns the headers with the key; it may raise ValueError. The pool is closed with the checks."""
         self._pool = pool
         self._settings = settings
         self._headers = headers
         self._replica = replica
-        self._scrapes = settings.metrics_of != "none"
+        #: Whether there are metrics to be read, or it is not known yet.
+        self.scrapes = settings.metrics_of != "none"
         #: Why its metrics could not be read last; logged once.
         self._problem = ""
 
     async def health(self) -> None:
         """Request the health path. Raises Unreachable."""
-        status, _ = await self._get(self._settings.health)
+        status, body = await self._get(self._settings.health)
+        if status == 403 and b"scope" in body:
+            # A restricted key may lack the permission to list models and have that to use them.
+            return
         if status in (401, 403):
             raise Unreachable(f"it refuses our key (status {status})", refused=True)
-        if status not in (200, 204, 429):  # 429: over its limit, but alive
+        if status not in (200, 204, 402, 429):  # over its limit or without money, but alive
             asked = self._target(self._settings.health)
-            raise Unreachable(f"GET {asked} is answered with status {status}; upstream.health names what is asked for")
+            hint = "" if self._pool.origin.path else "; the base URL has no path, and most end in /v1"
+            raise Unreachable(
+                f"GET {asked} is answered with status {status}; upstream.health names what is asked for{hint}"
+            )
 
     async def load(self) -> Scrape | None:
         """Scrape the metrics; None: there are none, and unless they are configured they are not requested again."""
-        if not self._scrapes:
+        if not self.scrapes:
             return None
         kind = self._settings.metrics_of
         try:
@@ -63,12 +70,16 @@ class UpstreamCheck:
             level = logging.DEBUG if kind == "auto" else logging.WARNING
             log.log(level, "replica %s: its load is counted here; %s: %s", self._replica, self._settings.metrics, why)
         self._problem = problem
-        self._scrapes = found is not None or kind != "auto"
+        self.scrapes = found is not None or kind != "auto"
         return found
 
     def renew(self) -> None:
         """Forget what was detected: after an outage it may be another engine."""
-        self._scrapes = self._settings.metrics_of != "none"
+        self.scrapes = self._settings.metrics_of != "none"
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
 
     def _target(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._pool.origin.path}/{path}"

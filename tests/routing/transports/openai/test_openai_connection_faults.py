@@ -186,7 +186,7 @@ async def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_no
         client = transport.ask()
         assert (await client.answer()).endswith(DONE)
         assert client.error is None and len(client.finishes) == 1
-        await until(lambda: transport.connection._pool.connections == 1)
+        await until(lambda: transport.connection._pool.connections == 0)
 
 
 @pytest.mark.parametrize(
