@@ -12,6 +12,7 @@ from gateway.cli.configuration_docs import render
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool
+from gateway.config.models.upstream_hints import upstream_hints
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
 from gateway.config.settings import Config, schema, usable_cores
@@ -58,6 +59,8 @@ def _check(arguments: argparse.Namespace) -> int:
         return 1
     print(f"{arguments.config} is valid. penstock serve would run:\n")
     print("\n".join(_summary(config, usable_cores())))
+    for where, hint in upstream_hints(config):
+        print(f"{arguments.config}: warning: {where}: {hint}", file=sys.stderr)
     return 0
 
 

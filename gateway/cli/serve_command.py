@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import multiprocessing
 import ssl
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
+from gateway.config.models.upstream_hints import upstream_hints
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
@@ -23,6 +25,8 @@ from gateway.tenancy.auth.key_store import KeyStore, quickstart_key
 from gateway.text.tokens.loader import BUNDLED
 from observability.logs import configure_logging
 from protos.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 READY_SECONDS = 60.0
 
@@ -58,6 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
         config = load_config(arguments.config)
         configure_logging(config.observability.logs.format)
         resolve(config, str(arguments.config), BUNDLED)
+        for where, hint in upstream_hints(config):
+            log.warning("%s: %s: %s", arguments.config, where, hint)
         check_ports(config)
         with embedded_store(config):
             begin_metrics(config)
