@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from gateway.server.ports import StartError
+from gateway.server.secret_variables import environment_without
 from gateway.store import with_parent
 from gateway.store.socket_path import make_socket_folder
 
@@ -29,8 +30,12 @@ class ChildProcess:
     `name` is its name in the log; `sockets` are files that it creates once it is ready.
     """
 
-    def __init__(self, name: str, command: list[str], sockets: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, name: str, command: list[str], sockets: Sequence[Path] = (), *, without: Collection[str] = ()
+    ) -> None:
+        """`without` are variables of the environment that it does not inherit."""
         self.name = name
+        self._without = without
         self._command = command
         self._sockets = sockets
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,6 +52,7 @@ class ChildProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), *self._command],
             stdin=subprocess.DEVNULL,
+            env=environment_without(self._without),
             start_new_session=True,
         )
 

@@ -7,6 +7,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 from gateway.api.server.api_route import ApiRoute
@@ -183,12 +184,12 @@ class Gateway:
         self._telemetry.start()
         self._runner.start()
         fleets = [model.fleet for model in self.models.values()]
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
-                await asyncio.gather(*(fleet.wait_ready(1) for fleet in fleets))
+                await asyncio.gather(*(fleet.wait_tried(1) for fleet in fleets))
             async with asyncio.timeout(STRAGGLER_SECONDS):
-                await asyncio.gather(*(fleet.wait_ready(len(fleet)) for fleet in fleets))
-        except TimeoutError:
+                await asyncio.gather(*(fleet.wait_tried(len(fleet)) for fleet in fleets))
+        if any(fleet.ready_replicas < len(fleet) for fleet in fleets):
             log.warning("serving although not every replica is ready: %s", "; ".join(await self.problems()))
 
     async def aclose(self) -> None:

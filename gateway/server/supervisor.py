@@ -33,6 +33,7 @@ from gateway.server.child_process import (
 )
 from gateway.server.hangup import say_what_changed
 from gateway.server.ports import StartError, address_of, check_port
+from gateway.server.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.server.worker import load_worker
 from gateway.server.worker_server import WorkerServer
 from gateway.server.worker_signals import BEGIN_DRAIN
@@ -119,7 +120,7 @@ def embedded_store(config: Config) -> Iterator[None]:
     if not config.store.embedded:
         yield
         return
-    store = EmbeddedStore(config.state_dir)
+    store = EmbeddedStore(config.state_dir, environment_without(secret_variables(config)))
 
     def start(_: threading.Event) -> None:
         store.start()
@@ -136,6 +137,7 @@ def local_replicas(config: Config) -> Iterator[None]:
             f"replica pool {model.name}/{pool.name}",
             replica_command(config, m, p),
             [Path(address.removeprefix("unix:")) for address in replica_addresses(config, m, p)],
+            without=secret_variables(config),
         )
         for m, model in enumerate(config.models)
         for p, pool in enumerate(model.pools)
@@ -174,7 +176,7 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
     except AdminKeyError as error:
         raise StartError(str(error)) from error
     command = [sys.executable, "-P", "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
-    process = ChildProcess("the admin API", command)
+    process = ChildProcess("the admin API", command, without=provider_variables(config))
 
     def start(_: threading.Event) -> None:
         process.start()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -47,8 +48,9 @@ class EmbeddedStore:
     a killed supervisor leaves none behind.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        """`state_dir` is absolute; it is created at the start."""
+    def __init__(self, state_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+        """`state_dir` is absolute; it is created at the start. `environment` is Valkey's; None: this process's."""
+        self._environment = environment
         self._state_dir = state_dir
         self._data_dir = state_dir / "store"
         self._process: subprocess.Popen[bytes] | None = None
@@ -161,6 +163,7 @@ class EmbeddedStore:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self._data_dir,
+                env=self._environment,
                 pass_fds=(lock,),
                 # A Ctrl-C on the terminal goes to the whole foreground group; the store must outlive the draining.
                 start_new_session=True,

@@ -140,6 +140,11 @@ class Fleet:
         while len(self._ready) < min(minimum, len(self)):
             await self._refreshed.wait()
 
+    async def wait_tried(self, minimum: int) -> None:
+        """Return as `wait_ready` does, or once it is known of all that waiting would not help."""
+        while len(self._ready) < min(minimum, len(self)) and not all(c.tried for c in self._connections.values()):
+            await self._refreshed.wait()
+
     def problems(self) -> dict[str, str]:
         """Return why each replica that takes no requests does not, by id; for operators, not for clients."""
         found = {}

@@ -1,11 +1,10 @@
 """Transports to engines that do not report their load: it is what this worker sent there, or what was scraped.
 
-Each request is a call of its own. Regular health checks find out whether the replica can be reached.
+Each request is a call of its own. Health checks find out whether the replica can be reached.
 """
 
 import asyncio
 import logging
-import random
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ class Flight:
 
 
 class CountedConnection(ReplicaConnection):
-    """Base of these transports; subclasses implement the health check and the sending of a request."""
+    """Base of these transports; subclasses implement the sending of a request, and note what health checks find."""
 
     def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
         super().__init__(spec, context)
@@ -72,10 +71,6 @@ class CountedConnection(ReplicaConnection):
         # Sums over the flights: of all, of those whose prompt is not computed, of those that no scraped load includes.
         self._sequences = self._tokens = self._prefill = 0
         self._sent = self._sent_prompt = self._sent_kv = 0
-
-    @abstractmethod
-    async def _check(self) -> CheckResult:
-        """Check the replica. Raises Unreachable, or TimeoutError when cut short."""
 
     @abstractmethod
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
@@ -129,9 +124,6 @@ class CountedConnection(ReplicaConnection):
         self.fail_streams(ReplicaUnavailable("The connection to the replica was closed."))
         await super().aclose()
 
-    def _begin(self) -> None:
-        self._spawn(self._check_regularly())
-
     def _ask(self) -> Probe | None:
         try:
             return TokenProbe(self.open(PROBE))
@@ -175,22 +167,6 @@ class CountedConnection(ReplicaConnection):
             self._sent += sign * flight.sequences
             self._sent_prompt += sign * flight.compute_tokens
             self._sent_kv += sign * flight.kv_tokens
-
-    async def _check_regularly(self) -> None:
-        delay = CHECK_SECONDS
-        while True:
-            try:
-                async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
-                    before = list(self._flights.values())
-                    self._check_passed(await self._check(), before)
-                delay = CHECK_SECONDS
-            except (Unreachable, TimeoutError) as error:
-                self._check_failed(error)
-                delay = min(delay * 1.5, LAST_RETRY_SECONDS)
-            except Exception:
-                # Any exception: a replica that is never checked again is worse than one more failed check.
-                log.exception("replica %s at %s", self.spec.id, self.spec.address)
-            await asyncio.sleep(delay * random.uniform(0.75, 1.0))
 
     def _check_passed(self, result: CheckResult, before: list[Flight]) -> None:
         problem = mismatch(self.spec, result.info)

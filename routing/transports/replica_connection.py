@@ -125,6 +125,11 @@ class ReplicaConnection(ABC):
         return None
 
     @property
+    def tried(self) -> bool:
+        """Whether it is known how it is, as far as waiting for it at a start goes."""
+        return self.ready
+
+    @property
     def ready(self) -> bool:
         """Whether a submit can be sent now and is likely to be served."""
         return self.connected and not self.view.load.draining and self.health.serves

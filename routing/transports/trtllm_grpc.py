@@ -19,12 +19,13 @@ from protos.features import Feature
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Role, Shape, Submit
-from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
+from routing.transports.counted_transport import CheckResult, Unreachable
 from routing.transports.http2.grpc_call import Call
 from routing.transports.http2.grpc_channel import CallFailed, Channel
 from routing.transports.http2.grpc_status import Status
 from routing.transports.http2.http2_connection import Full
 from routing.transports.mailbox import Mailbox
+from routing.transports.polled_transport import PolledConnection
 from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 
@@ -57,7 +58,7 @@ _DRAINING: Final = "draining"
 _TOO_LONG: Final = ("max_num_tokens", "max_seq_len", "max_input_len", "prompt length", "too long")
 
 
-class TrtllmConnection(CountedConnection):
+class TrtllmConnection(PolledConnection):
     """The transport to one stock server."""
 
     def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:

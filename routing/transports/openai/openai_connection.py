@@ -72,6 +72,7 @@ class OpenAIConnection(CountedConnection):
         self._block_tokens = 0
         #: The flights that a load read now includes.
         self._before: list[Flight] = []
+        self._tried = False
         #: End of the time for which it asked to get no requests.
         self._away_until: float | None = None
         self._proof = RefusalProof()
@@ -80,6 +81,10 @@ class OpenAIConnection(CountedConnection):
     def connected(self) -> bool:
         """Whether the last health check succeeded and no back-off is in effect."""
         return self._reached and self._away_until is None
+
+    @property
+    def tried(self) -> bool:
+        return self._tried
 
     @property
     def back_off(self) -> float | None:
@@ -157,12 +162,15 @@ class OpenAIConnection(CountedConnection):
         self._before = list(self._flights.values())
 
     def looked(self, found: Scrape | None) -> None:
+        self._tried = True
+        self._alive()
         # A look tells what is new of one that is away, or of its load.
         if self._away_until is None and (not self._reached or found is not None or self._scraped is not None):
             self._check_passed(self._result(found), self._before)
         self._before = []
 
     def look_failed(self, error: Unreachable) -> None:
+        self._tried = True
         if self._away_until is None:
             self._check_failed(error)
 
@@ -190,16 +198,13 @@ class OpenAIConnection(CountedConnection):
     def _begin(self) -> None:
         self._provider.join(self)
 
-    async def _check(self) -> CheckResult:
-        return self._result(await self._provider.look())
-
     def _result(self, found: Scrape | None) -> CheckResult:
         if found is not None:
             self._block_tokens = found.block_tokens
         return CheckResult(self._own_info(), found.load if found is not None else None)
 
     def _ask(self) -> Probe | None:
-        return _HealthProbe(self._check)
+        return _HealthProbe(self._provider.be_sure)
 
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
         payload, request = submit.payload, self._request
@@ -264,13 +269,13 @@ def _what_is_same(spec: ReplicaSpec, upstream: KeyedUpstream) -> Hashable:
 class _HealthProbe:
     """A probe without cost: a look at the provider."""
 
-    def __init__(self, check: Callable[[], Awaitable[CheckResult]]) -> None:
-        self._check = check
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._look = look
 
     async def problem(self) -> str:
         """Wait for the answer; return why there is none, or an empty string."""
         try:
-            await self._check()
+            await self._look()
         except Unreachable as error:
             return error.problem
         return ""

@@ -85,6 +85,11 @@ class Provider:
             self._looking = asyncio.create_task(self._look())
         return await asyncio.shield(self._looking)
 
+    async def be_sure(self) -> None:
+        """Look unless the last look is still good. Raises Unreachable."""
+        if self._is_due:
+            await self.look()
+
     def doubt(self) -> None:
         """Look soon: something speaks against it."""
         self._next_look = 0.0

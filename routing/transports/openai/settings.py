@@ -83,7 +83,7 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     health_seconds: Annotated[
         _Seconds,
         Meta(
-            description="How often each worker asks for it, once for all models that are at one address with one key, "
+            description="How often each worker asks for it, once for all models at one address with one key, "
             "unless requests have been answered meanwhile."
         ),
     ] = 5.0

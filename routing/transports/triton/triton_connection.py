@@ -20,9 +20,10 @@ from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Sampling, Submit
 from routing.health.probe import PROBE, Probe, TokenProbe
-from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
+from routing.transports.counted_transport import CheckResult, Unreachable
 from routing.transports.mailbox import Mailbox
 from routing.transports.mux import describe
+from routing.transports.polled_transport import PolledConnection
 from routing.transports.replica_connection import TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import RenewedChannel, readable_problem
@@ -63,7 +64,7 @@ _PROBE_TOKENS: Final = 8
 _Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic parameters do not fit raw bytes
 
 
-class TritonConnection(CountedConnection):
+class TritonConnection(PolledConnection):
     """The transport to one model on one Triton server. `spec.settings` are TritonSettings."""
 
     def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:

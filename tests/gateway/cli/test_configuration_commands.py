@@ -146,3 +146,13 @@ def test_every_field_is_on_the_page() -> None:
 def test_markdown_without_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "--markdown", "--example", str(tmp_path / "none.yaml")]) == 1
     assert capsys.readouterr().err == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
+
+
+def test_check_says_that_a_base_url_has_no_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    urls = "['https://a.example', 'https://b.example/', 'https://c.example/v1', 'http+dns://d.example:80']"
+    path.write_text(f"models: [{{name: m, context: 9, pools: [{{name: p, engine: openai, replicas: {urls}}}]}}]")
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("replicas")[2][:3] for line in said] == ["[0]", "[1]", "[3]"]
+    assert all("warning: models[0].pools[0]" in line and "/v1" in line for line in said)

@@ -1,5 +1,6 @@
 """What `penstock serve` keeps running: in order, restarted when it dies, ended when it ends."""
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import redis
 from msgspec.structs import replace
 
+from gateway.config.errors import convert
 from gateway.config.settings import Config
 from gateway.server import supervisor
 from gateway.server.child_process import FIRST_RESTART_SECONDS, HEALTHY_SECONDS, LAST_RESTART_SECONDS
@@ -241,3 +243,29 @@ def test_a_name_and_ipv6_can_be_listened_on() -> None:
     for host in ("localhost", "::1", "::"):
         config = config_of("redis://127.0.0.1:1", REMOTE, host=host, port=free_port())
         check_ports(without_admin(config))
+
+
+def test_children_do_not_inherit_providers_keys(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVIDER_KEY", "sk-secret")
+    monkeypatch.setenv("PLAIN", "kept")
+    pool = {"name": "p", "engine": "simulated", "replicas": 1}
+    hosted: dict[str, object] = {"name": "h", "engine": "openai", "replicas": ["http://h/v1"]}
+    hosted["upstream"] = {"api_key": {"env": "PROVIDER_KEY"}}
+    models = [{"name": "m", "tokenizer": "mistral-tekken", "context": 99, "pools": [pool, hosted]}]
+    config = convert({"state": str(state_dir), "models": models}, Config, "test")
+    before = _children()
+    with embedded_store(config), local_replicas(config):
+        environments = [_environment_of(pid) for pid in _children() - before]
+        assert len(environments) == 2
+        assert not any(b"PROVIDER_KEY" in one for one in environments)
+        # Valkey writes its title over its own.
+        assert any(b"PLAIN=kept" in one for one in environments)
+
+
+def _children() -> set[int]:
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return {int(pid) for task in tasks for pid in task.read_text().split()}
+
+
+def _environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()

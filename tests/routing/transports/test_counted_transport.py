@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-import routing.transports.counted_transport
+import routing.transports.polled_transport
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Finish, FinishReason, Load, ReplicaInfo, Role, Shape
 from routing.health.replica_status import State
-from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
+from routing.transports.counted_transport import CheckResult, Unreachable
 from routing.transports.mailbox import Mailbox
+from routing.transports.polled_transport import PolledConnection
 from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from tests.harness import submit_of
@@ -22,7 +23,7 @@ SPEC = ReplicaSpec("p/0", "grpc://h:1", "p", "m", "toy", Shape(), Role.BOTH, 1, 
 INFO = ReplicaInfo("m", "toy", "", Shape(), Role.BOTH, 8, 0, 0, 0, features=Feature.TOKENS)
 
 
-class Toy(CountedConnection):
+class Toy(PolledConnection):
     """Finds what it is told to find, and gives every request into the test's hands."""
 
     def __init__(self, spec: ReplicaSpec = SPEC, context: TransportContext | None = None) -> None:
@@ -50,8 +51,8 @@ class Toy(CountedConnection):
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.005)
-    monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.005)
+    monkeypatch.setattr(routing.transports.polled_transport, "CHECK_SECONDS", 0.005)
+    monkeypatch.setattr(routing.transports.polled_transport, "LAST_RETRY_SECONDS", 0.005)
 
 
 def finish(tokens: int = 1) -> Finish:

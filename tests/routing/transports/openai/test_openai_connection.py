@@ -245,7 +245,7 @@ async def test_metrics_that_are_not_there_leave_the_load_to_be_counted(kind: Any
     async with upstream() as fake:
         fake.pages["/metrics"] = plain(b"", "404 Not Found")
         async with connected(fake, metrics_of=kind) as transport:
-            await transport.connection._check()
+            await transport.connection._provider.look()
             assert [look.target for look in fake.looks].count("/metrics") == 1 + again
             fake.behaves = streamed(EVENT % b"a", END)
             client = transport.ask()

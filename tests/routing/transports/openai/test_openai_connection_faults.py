@@ -214,7 +214,7 @@ async def test_one_that_is_over_its_limit_is_left_alone_for_so_long(
         assert f"{seconds:g} s" in transport.connection.health.reason
         with pytest.raises(UpstreamRateLimited):
             transport.ask()
-        await transport.connection._check()
+        await transport.connection._provider.look()
         transport.clock.now += seconds - 0.1
         transport.connection.tick(probes=True)
         assert not transport.is_connected()

@@ -93,6 +93,14 @@ async def test_a_key_that_is_refused_is_so_for_all_its_models_and_one_models_ref
         assert other.failing == ["status 401: it refuses our key, again and again"]
 
 
+async def test_probes_of_idle_models_are_content_with_the_last_look() -> None:
+    async with upstream() as fake, models(fake, 3, health_seconds=3600.0) as found:
+        for transport in found:
+            probe = transport.connection._ask()
+            assert probe is not None and await probe.problem() == ""
+        assert len(fake.looks) == 1
+
+
 async def test_a_look_that_is_refused_is_proof() -> None:
     async with upstream() as fake, models(fake, 2, health_seconds=3600.0) as found:
         fake.behaves = fake.health = plain(b"", "403 Forbidden")

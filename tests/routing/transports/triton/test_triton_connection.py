@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-import routing.transports.counted_transport
+import routing.transports.polled_transport
 from protos.errors import GUIDE_PARAM
 from protos.features import Feature
 from protos.triton_codec import Reply
@@ -25,8 +25,8 @@ TEXT_KINDS = [Kind.ENSEMBLE, Kind.BLS, Kind.LLM_API]
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.01)
-    monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.polled_transport, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.polled_transport, "LAST_RETRY_SECONDS", 0.01)
 
 
 def text_request(text: str, count: int = 20, **options: Any) -> Submit:

@@ -6,7 +6,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-import routing.transports.counted_transport
+import routing.transports.polled_transport
 from protos.errors import ReplicaUnavailable
 from protos.types import Failure
 from routing.health.replica_status import State
@@ -19,8 +19,8 @@ from tests.triton_transports import connected, settings_of, transport_to
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.transports.counted_transport, "CHECK_SECONDS", 0.01)
-    monkeypatch.setattr(routing.transports.counted_transport, "LAST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.polled_transport, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(routing.transports.polled_transport, "LAST_RETRY_SECONDS", 0.01)
 
 
 async def refused(fake: FakeTriton, **options: Any) -> str:
