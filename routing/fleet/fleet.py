@@ -58,8 +58,8 @@ class Fleet:
         self.prefixes = prefixes
         self._abilities = abilities or Abilities()
         self.on_load: Callable[[], None] = _ignore
-        self.on_work: Callable[[ReplicaView, Work], None] = _ignore_work
-        self.on_left: Callable[[str], None] = _ignore_left
+        self.on_work: Callable[[ReplicaView, Work], None] = _ignore
+        self.on_left: Callable[[str], None] = _ignore
         self._clock = clock
         listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
         self._transport_context = TransportContext(worker, listener, clock, prefixes, shared or SharedParts())
@@ -422,7 +422,7 @@ class Fleet:
         if connection is not None:
             self._paces[replica_id].note(work, self._clock())
             # A view is rebuilt when it is read: only for whoever learns from it.
-            if self.on_work is not _ignore_work:
+            if self.on_work is not _ignore:
                 self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
@@ -441,13 +441,5 @@ def _accuracy_share(accuracy: Accuracy) -> float | None:
     return less / more if more > 0.0 else None
 
 
-def _ignore() -> None:
-    """Ignore the call: no listener is set."""
-
-
-def _ignore_work(view: ReplicaView, work: Work) -> None:
-    """Ignore the call: no listener is set."""
-
-
-def _ignore_left(replica_id: str) -> None:
+def _ignore(*_: object) -> None:
     """Ignore the call: no listener is set."""

@@ -155,4 +155,4 @@ def test_check_says_that_a_base_url_has_no_path(tmp_path: Path, capsys: pytest.C
     assert main(["check", "--config", str(path)]) == 0
     said = capsys.readouterr().err.splitlines()
     assert [line.partition("replicas")[2][:3] for line in said] == ["[0]", "[1]", "[3]"]
-    assert all("warning: models[0].pools[0]" in line and "/v1" in line for line in said)
+    assert all(line.startswith(f"warning: {path}: models[0].pools[0]") and "/v1" in line for line in said)
