@@ -63,13 +63,16 @@ def is_whole(answer: Answer, *, stream: bool) -> bool:
 
 
 async def nothing_is_left(client: Client, *upstreams: Upstream) -> None:
-    """But connections that are kept: a second one where an upstream was looked at while it was asked."""
+    """But connections that are kept: those of requests, and those of the looks at each upstream."""
     connections = list(client.gateway.models[NAME].fleet._connections.values())
     assert [connection.in_flight for connection in connections] == [0] * len(connections)
     assert not client.gateway.models[NAME].admission_queue._promised
-    pools: dict[str, Any] = {each.spec.address: each._pool for each in connections}  # type: ignore[attr-defined]
-    await until(lambda: all(pool.connections == len(pool._idle) <= 2 for pool in pools.values()))
-    await until(lambda: all(one.open == pools[one.url].connections for one in upstreams))
+    pools: dict[str, list[Any]] = {
+        each.spec.address: [each._pool, each._provider._check._pool]  # type: ignore[attr-defined]
+        for each in connections
+    }
+    await until(lambda: all(one.connections == len(one._idle) <= 2 for both in pools.values() for one in both))
+    await until(lambda: all(one.open == sum(pool.connections for pool in pools[one.url]) for one in upstreams))
 
 
 @pytest.mark.parametrize(("behaves", "stream", "told", "said"), EACH)
