@@ -1,10 +1,10 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
-# Tests that measure times or put the machine under load run alone. All others run two at once; in their order one
+# Tests that measure times, count what load changes or put the machine under load run alone. All others run two at once; in their order one
 # worker has nearly all that have gateways of their own.
 ALONE := $(patsubst %,tests/e2e/test_%.py,cancellation dead_replica faults live openai_errors openai_limits prometheus registration \
-	slow_clients) $(patsubst %,tests/loadtest/load/test_%.py,decision_cost index_cost)
+	slow_clients) $(patsubst %,tests/loadtest/load/test_%.py,decision_cost index_cost) tests/loadtest/cost/test_count_bytecodes.py
 # Unit tests, for `make check`, but for those that are marked as slow.
 UNIT := $(addprefix tests/,architecture contract docs observability protos replicas tools) \
 	$(addprefix tests/gateway/,config scheduling tenancy/tenants text) \
