@@ -1,4 +1,4 @@
-"""What stands in place of a redacted match."""
+"""The text that replaces a redacted match."""
 
 import re
 from collections.abc import Iterable

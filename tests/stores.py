@@ -1,5 +1,7 @@
 """What tests look up in a store, and when a limits batcher to it has nothing left to do."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import cast
 
 from gateway.store.lua_script import Script
@@ -7,6 +9,16 @@ from gateway.store.store_client import Store
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 
 GET = Script("return redis.call('GET', KEYS[1])")
+
+
+@contextlib.asynccontextmanager
+async def running(url: str, *, timeout: float = 10.0) -> AsyncIterator[Store]:
+    """A store's client, closed at the end."""
+    store = Store(url, timeout=timeout)
+    try:
+        yield store
+    finally:
+        await store.aclose()
 
 
 async def value_of(store: Store, key: str) -> bytes | None:

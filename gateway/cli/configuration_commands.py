@@ -14,7 +14,6 @@ from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool
-from gateway.config.models.upstream_hints import upstream_hints
 from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
@@ -70,8 +69,6 @@ def _check(arguments: argparse.Namespace) -> int:
     print("\n".join(_summary(config, usable_cores())))
     for warning in warnings_of(config):
         print(f"warning: {arguments.config}: {warning}", file=sys.stderr)
-    for where, hint in upstream_hints(config):
-        print(f"warning: {arguments.config}: {where}: {hint}", file=sys.stderr)
     if trouble is not None:
         # The gateway may run on another machine, or the store may not run yet.
         print(f"\nwarning: the store cannot be used from here now: {trouble}", file=sys.stderr)

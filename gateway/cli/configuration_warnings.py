@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from gateway.config.model_patterns import matches
 from gateway.config.models.adapters import SEPARATOR
+from gateway.config.models.addresses import dns_name, is_discovered
 from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
+from routing.transports.http.origin import origin_of
 
 
 def warnings_of(config: Config) -> Iterator[str]:
@@ -17,6 +19,24 @@ def warnings_of(config: Config) -> Iterator[str]:
             if not _models((pattern,), config.models):
                 yield f"{at}.models[{place}]: no model matches {pattern!r}"
         yield from _unpriced(at, tenant, config.models)
+    for index, model in enumerate(config.models):
+        yield from _without_path(f"models[{index}]", model)
+
+
+def _without_path(at: str, model: Model) -> Iterator[str]:
+    """Yield the base URLs without a path: of most servers the API's paths follow /v1."""
+    for p, pool in enumerate(model.pools):
+        for a, address in enumerate(pool.addresses if pool.engine == "openai" else ()):
+            if not _path(address):
+                hint = "the base URL has no path; the API of most servers is under /v1, as in https://HOST/v1"
+                yield f"{at}.pools[{p}].replicas[{a}]: {hint}"
+
+
+def _path(address: str) -> str:
+    if is_discovered(address):
+        name = dns_name(address)
+        return "" if name is None else name.path.strip("/")
+    return origin_of(address).path
 
 
 def _unpriced(at: str, tenant: Tenant, models: Sequence[Model]) -> Iterator[str]:

@@ -12,9 +12,9 @@ import urllib.request
 from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
+from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
-from gateway.config.models.upstream_hints import upstream_hints
 from gateway.config.network.hosts import local_url
 from gateway.config.settings import Config
 from gateway.server.machine_checks import resolve
@@ -64,8 +64,8 @@ def _run(arguments: argparse.Namespace) -> int:
         config = load_config(arguments.config)
         configure_logging(config.observability.logs.format)
         resolve(config, str(arguments.config), BUNDLED)
-        for where, hint in upstream_hints(config):
-            log.warning("%s: %s: %s", arguments.config, where, hint)
+        for warning in warnings_of(config):
+            log.warning("%s: %s", arguments.config, warning)
         check_ports(config)
         make_state_folder(config)
         if not arguments.quickstart:

@@ -1,4 +1,4 @@
-"""What SIGHUP does: nothing is read again, and the log says what of the file would count after a restart."""
+"""The answer to SIGHUP: nothing is reloaded, and the log names the fields that a restart would change."""
 
 import logging
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ def explained(error: Exception, address: StoreAddress) -> Exception:
 
 
 def _refusal(error: Exception, address: StoreAddress) -> str:
-    """What the store itself has said."""
+    """Put an error reply of the store into words."""
     text = str(error)
     if isinstance(error, MasterNotFoundError):
         return _unnamed(text, address)

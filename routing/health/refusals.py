@@ -1,4 +1,4 @@
-"""What an upstream's refusals prove: whether it refuses this gateway, or only what one client asks."""
+"""Evidence from an upstream's refusals: whether it refuses this gateway's key, or single requests."""
 
 from typing import Final
 

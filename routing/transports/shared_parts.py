@@ -1,4 +1,4 @@
-"""What several transports of a process use together."""
+"""A registry of objects that several transports of a process share, with a count of their users."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast

@@ -45,7 +45,7 @@ class Pipeline(_Parts, eq=False, kw_only=True):
 
     @property
     def context(self) -> RequestContext:
-        """What the request runs with."""
+        """The request's limiter, encoder, handle and deadline."""
         context = self.known_context
         if context is None:
             services, incoming = self.services, self.incoming

@@ -43,7 +43,7 @@ class Price(Record, frozen=True, kw_only=True):
         return round(1000 * ((prompt - cached) * self.input + cached * of_cached + completion * self.output))
 
     def extra_nano(self, counts: TokenCounts) -> int:
-        """What the tokens that are neither plain nor cached cost more than `nano` says, in nanodollars; may be less."""
+        """Surcharge over `nano` for cache writes and sound, in nanodollars; negative where these are cheaper."""
         short = self.input if self.cache_write is None else self.cache_write
         long = short if self.cache_write_1h is None else self.cache_write_1h
         heard = self.input if self.audio_input is None else self.audio_input

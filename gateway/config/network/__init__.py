@@ -1,1 +1,1 @@
-"""What is listened on, and who stands before it: hosts and proxies."""
+"""Hosts to listen on, and trusted proxies before them."""

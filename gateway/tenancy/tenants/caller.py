@@ -62,7 +62,7 @@ UNBOUNDED: Final = TokenBounds(None, None, None)
 
 
 class Subscription(msgspec.Struct, frozen=True, eq=False):
-    """What all requests of one caller to one model have in common.
+    """The limits, queue and cache salt that all requests of one caller to one model share.
 
     `salt` and `adapter` are the model's where it has a LoRA adapter, else the caller's `cache_owner` and nothing. By
     `origin` answer lengths are learned. The rest is what the admission queue knows of the tenant: `queue_name`, its

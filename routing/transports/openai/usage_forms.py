@@ -144,7 +144,7 @@ def _gemini(usage: _Members) -> TokenCounts | None:
 
 
 def _cohere(usage: _Members, billed: _Members) -> TokenCounts | None:
-    """What is billed, which is less than what the model sees: its own preamble is not."""
+    """Read the billed units, which leave out the preamble that Cohere adds to the prompt."""
     cached = _count(usage, "cached_tokens") or 0
     return _bounded(_count(billed, "input_tokens"), _count(billed, "output_tokens"), cached)
 

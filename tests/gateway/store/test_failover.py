@@ -1,8 +1,7 @@
 """Clients while the primary changes: connections to the old one stay open, and it answers that it is the wrong one."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,10 @@ from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from tests.loops import SOON_SECONDS
-from tests.stores import value_of
+from tests.stores import running, value_of
 from tests.valkeys import Valkey, proxy_to, valkeys
 
 PUT = Script("redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]")
-
-
-@contextlib.asynccontextmanager
-async def running(url: str, *, timeout: float = 10.0) -> AsyncIterator[Store]:
-    store = Store(url, timeout=timeout)
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 @pytest.fixture
