@@ -15,6 +15,7 @@ from gateway.config.base import Record
 from gateway.config.batches import Batches
 from gateway.config.discovery import Discovery
 from gateway.config.files import Files
+from gateway.config.launchers import Launchers
 from gateway.config.listen import Listen
 from gateway.config.models.settings import Model
 from gateway.config.observability.settings import Observability
@@ -48,6 +49,9 @@ class Config(Record, frozen=True, kw_only=True):
     auth: Annotated[Auth, Meta(description="How API keys are checked.")] = Auth()
     discovery: Annotated[Discovery, Meta(description="How replicas are found that the file does not list.")] = (
         Discovery()
+    )
+    launchers: Annotated[Launchers, Meta(description="What starts and stops replicas of pools that scale.")] = (
+        Launchers()
     )
     models: Annotated[tuple[Model, ...], Meta(min_length=1, description="Models that the gateway serves.")]
     tiers: Annotated[

@@ -14,6 +14,7 @@ from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.output import Output
 from gateway.config.models.price import Price
 from gateway.config.models.routing import Routing
+from gateway.config.models.scaling import LauncherName, PoolScaling, Scaling
 from gateway.config.models.triton import TritonModel
 from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.secrets import ApiKeySource
@@ -62,6 +63,16 @@ class Pool(Record, frozen=True, kw_only=True):
             "`http` and `https`. `registered`: those that `penstock replica --register` announces in the store."
         ),
     ]
+    launcher: Annotated[
+        LauncherName | None,
+        Meta(
+            description="What starts and stops the pool's replicas, which then register themselves: `local` or "
+            "`command`, set up in `launchers`. It needs `replicas: registered` and `scaling`."
+        ),
+    ] = None
+    scaling: Annotated[
+        PoolScaling | None, Meta(description="Bounds and prices of a pool with a `launcher`; unset: it does not scale.")
+    ] = None
     tls: Annotated[
         PoolTls | None, Meta(description="Certificates for `grpcs://` and `https://` addresses; unset: the system's.")
     ] = None
@@ -166,6 +177,9 @@ class Model(Record, frozen=True, kw_only=True):
     ]
     output: Annotated[Output, Meta(description="How the model writes thoughts and tool calls.")] = Output()
     routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
+    scaling: Annotated[
+        Scaling | None, Meta(description="How its pools with a `launcher` are sized; unset: by the defaults.")
+    ] = None
     fallbacks: Annotated[
         Fallbacks | None, Meta(description="Models that answer where this one cannot; unset: none.")
     ] = None

@@ -1,0 +1,41 @@
+"""Launchers, which start and stop replicas of pools that scale."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gateway.config.base import Record
+
+_Command = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=256)]
+
+
+class LocalLauncher(Record, frozen=True, kw_only=True):
+    """Processes of this machine."""
+
+    gpus: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=1023)], ...] | None,
+        Meta(
+            description="Indexes of the GPUs that replicas are given, by `CUDA_VISIBLE_DEVICES`; each replica takes as "
+            "many as its shape has. Unset: none are given, as for simulated replicas."
+        ),
+    ] = None
+
+
+class CommandLauncher(Record, frozen=True, kw_only=True):
+    """Commands of the operator's own. Each gets one JSON document on its standard input, and writes one."""
+
+    start: Annotated[_Command, Meta(description="Starts replicas: `{replicas: [{id, model, pool, shape, ...}]}`.")]
+    observe: Annotated[_Command, Meta(description="Tells what exists: `{replicas: [{id, step, address, ...}]}`.")]
+    stop: Annotated[_Command, Meta(description="Ends replicas: `{ids: [...], grace_seconds: N}`.")]
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="After so long a command is killed, and counts as failed.")
+    ] = 30.0
+
+
+class Launchers(Record, frozen=True, kw_only=True):
+    """The launchers that pools can name."""
+
+    local: Annotated[LocalLauncher, Meta(description="Processes of this machine.")] = LocalLauncher()
+    command: Annotated[
+        CommandLauncher | None, Meta(description="Commands; needed where a pool names this launcher.")
+    ] = None

@@ -1,0 +1,93 @@
+"""Define `Launcher`, the seam for whatever starts and stops replicas, and the values that it takes and gives."""
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from protos.types import Role, Shape
+
+
+class LaunchStep(enum.Enum):
+    """The steps of a replica's life, in their order (DeepFlow, Table 2).
+
+    `allocate`: a machine, a pod or GPUs are sought (Scaler-Pre). `process`: the process begins, imports, initialises
+    devices (TE-Pre-Load). `load`: weights are loaded (TE-Load). `warm_up`: it prepares to serve (TE-Post-Load).
+    `ready`: it serves (Scaler-Post is what a gateway takes to notice). `stopping`: it has been told to end. `failed`:
+    it has ended by itself or could not be started; a launcher shows it until `stop` is called for it.
+    """
+
+    ALLOCATE = "allocate"
+    PROCESS = "process"
+    LOAD = "load"
+    WARM_UP = "warm_up"
+    READY = "ready"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+
+class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica that shall run. `id` is unique for ever, 1 to 63 of `a-z0-9-`, and makes `start` idempotent.
+
+    `spot` asks for preemptible capacity.
+    """
+
+    id: str
+    model: str
+    pool: str
+    shape: Shape
+    role: Role = Role.BOTH
+    version: str = ""
+    spot: bool = False
+
+
+class LaunchedReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica as its launcher sees it. `since` is when it was started, in seconds since the epoch.
+
+    `address` is empty while unknown. `step` is how far the launcher can see: one that knows processes alone says
+    `process` for as long as the process lives, and the replica's own registration says the rest. `problem` says why it
+    failed. `preempted_at`: when preemptible capacity will be taken away, in seconds since the epoch.
+    """
+
+    id: str
+    model: str
+    pool: str
+    step: LaunchStep
+    since: float
+    address: str = ""
+    spot: bool = False
+    problem: str = ""
+    preempted_at: float | None = None
+
+
+class LauncherError(Exception):
+    """The launcher could not do it, or not all of it: one line for operators. `observe` tells what runs."""
+
+
+class Launcher(Protocol):
+    """Starts and stops replicas. Every call may take long or hang: callers bound it, and call again after a failure."""
+
+    async def start(self, orders: Sequence[ReplicaOrder]) -> None:
+        """Start replicas and return without waiting for them; an id that was started before is not started again.
+
+        Raises:
+            LauncherError: Some or all could not be started.
+        """
+        ...
+
+    async def observe(self) -> Sequence[LaunchedReplica]:
+        """All replicas of this launcher that exist, whoever has started them, with those that failed.
+
+        Raises:
+            LauncherError: It cannot be said now; nothing follows from that.
+        """
+        ...
+
+    async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
+        """Tell replicas to end within the grace, and return without waiting. Ids that are unknown are no error.
+
+        Raises:
+            LauncherError: Some or all could not be told.
+        """
+        ...
