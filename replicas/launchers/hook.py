@@ -54,7 +54,8 @@ async def run_hook(
     output, errors = _Output(LONGEST_OUTPUT), _LastOutput(_ERRORS_KEPT)
     pipes = [os.fdopen(descriptor, "rb", buffering=0) for descriptor in reads]
     tasks = [
-        asyncio.create_task(_read(pipe, into, process)) for pipe, into in zip(pipes, (output, errors), strict=True)
+        asyncio.create_task(_read(pipes[0], output, process)),
+        asyncio.create_task(_read(pipes[1], errors, process)),
     ]
     try:
         async with asyncio.timeout(timeout_seconds):
