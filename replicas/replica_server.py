@@ -22,9 +22,10 @@ from replicas.consumer import Consumer
 from replicas.engine import Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
+from replicas.launchers.launcher import LaunchStep
 from replicas.request_owner import RequestOwner
 from replicas.server_tls import ServerTls, add_port, server_credentials
-from replicas.startup import started
+from replicas.startup import StartWatch, process_began, started
 from replicas.stock_service import StockService
 from replicas.worker_session import Session
 
@@ -394,25 +395,30 @@ async def serve_pool(
     stop: asyncio.Event,
     ready: Callable[[list[str]], None],
     tls: ServerTls | None = None,
+    watch: StartWatch | None = None,
 ) -> int:
     """Serve (address, engine) pairs in this process until `stop` is set, then drain.
 
-    Engines are loaded before anything listens, unless `stop` is set meanwhile. Returns the process's exit status: 0, or
-    1 when an engine was lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
+    Engines are loaded before anything listens, unless `stop` is set meanwhile. `watch` is told the steps of the start,
+    the last before `ready` is called. Returns the process's exit status: 0, or 1 when an engine was lost. Raises
+    AddressInUse, PemError, or what an engine raises when it cannot be loaded.
     """
+    watch = watch or StartWatch(process_began())
     servers: list[ReplicaServer] = []
     launched = [engine for _, engine in engines if isinstance(engine, Launched)]
     if tls is not None:
         # A real engine takes minutes to load; report unusable files before.
         server_credentials(tls)
     try:
-        if not await started(launched, stop):
+        if not await started(launched, stop, watch.tell):
             return 0
         addresses = []
         for address, engine in engines:
             server = ReplicaServer(engine, tls=tls)
             addresses.append(await server.start(address))
             servers.append(server)
+        watch.tell(LaunchStep.READY)
+        log.info("started in %s", watch)
         ready(addresses)
         stopping = asyncio.ensure_future(stop.wait())
         endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
