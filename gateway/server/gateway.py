@@ -21,6 +21,7 @@ from gateway.config.models.price import FREE
 from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import GuardServices
+from gateway.fleets.discovery.announcements import Announcements
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.pool_abilities import abilities
@@ -181,6 +182,9 @@ class Gateway:
             asyncio.create_task(self._exchange.run()),
             asyncio.create_task(self._provider_keys.run()),
         ]
+        if self._discovery.wants_registrations:
+            announcements = Announcements(self._store, self._exchange.announced)
+            self._tasks.append(asyncio.create_task(announcements.run()))
         self._telemetry.start()
         self._runner.start()
         fleets = [model.fleet for model in self.models.values()]
