@@ -203,9 +203,8 @@ class Controller:
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
         self._times.note(steps_of(inputs.intents, facts), now)
-        problems = {name: calls.problem for name, calls in self._calls.items()}
         warnings = [self._clock.warning] if self._clock.warning else []
-        status = status_of(now, holder, self.models, facts, problems, self._times, warnings)
+        status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
         self._call(plans, holder, now)

@@ -29,6 +29,8 @@ class LauncherCalls:
         self._since = 0.0
         self._seen: Sequence[LaunchedReplica] | None = None
         self._failed: dict[str, str] = {}
+        #: Calls that failed.
+        self.errors = 0
 
     @property
     def problem(self) -> str:
@@ -117,3 +119,4 @@ class LauncherCalls:
         if self._failed.get(doing) != problem:
             log.warning("the %s launcher: %s", self.name, problem)
         self._failed[doing] = problem
+        self.errors += 1

@@ -66,6 +66,8 @@ class ModelController:
         #: The last safe one; None: nothing was decided yet.
         self.decision: Decision | None = None
         self.decisions: deque[DecisionRecord] = deque(maxlen=MOST_DECISIONS)
+        #: Decisions by what they changed.
+        self.decided = {"up": 0, "down": 0, "same": 0}
         self.counts: dict[str, PoolCounts] = {}
         self.knowledge: dict[str, PoolKnowledge] = {}
         self.forget_pools()
@@ -112,6 +114,7 @@ class ModelController:
         if decision is None:
             decision = self._held(now, warning or "the decision was unsafe: the last one holds")
         before, self.decision = self.decision, decision
+        self.decided[_change(before, decision)] += 1
         return self._record(before, decision)
 
     def plan(self, pool: ScaledPool, intents: Sequence[Intent], facts: PoolFacts) -> Plan:
@@ -210,6 +213,16 @@ class ModelController:
         )
         self.decisions.append(record)
         return record
+
+
+def _change(before: Decision | None, decision: Decision) -> str:
+    """Say what a decision changes about the number of replicas."""
+    more = 0 if before is None else _total(decision) - _total(before)
+    return "same" if not more else "up" if more > 0 else "down"
+
+
+def _total(decision: Decision) -> int:
+    return sum(pool.wanted for pool in decision.pools.values())
 
 
 def _what(decision: Decision) -> object:

@@ -74,6 +74,8 @@ class PoolReconciler:
         self._failed_in_a_row = 0
         self._start_at = 0.0
         self.failures: list[Failure] = []
+        #: Starts that failed, and replicas that ended by themselves.
+        self.failed = 0
         #: Seconds that starts have taken, which nobody has read yet.
         self.startups: list[float] = []
 
@@ -103,11 +105,6 @@ class PoolReconciler:
                 self._asked.pop(id_, None)
                 self._told.pop(id_, None)
         return plan
-
-    def start_failed(self, intents: Sequence[Intent], problem: str, now: float) -> None:
-        """Note that the launcher could not start some or all of these: they are asked for again, later each time."""
-        self._failed(now)
-        self.failures += [Failure(now, intent, problem) for intent in intents]
 
     # ---- one replica
 
@@ -208,9 +205,7 @@ class PoolReconciler:
     def _give_up(self, intent: Intent, problem: str, now: float) -> None:
         self._unready.discard(intent.id)
         self.failures.append(Failure(now, intent, problem))
-        self._failed(now)
-
-    def _failed(self, now: float) -> None:
+        self.failed += 1
         self._start_at = now + min(FIRST_RETRY * 2**self._failed_in_a_row, LAST_RETRY)
         self._failed_in_a_row = min(self._failed_in_a_row + 1, 16)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gateway.scaling.intents import Intent
+from gateway.scaling.launcher_calls import LauncherCalls
 from gateway.scaling.lease import Holder
 from gateway.scaling.model_controller import ModelController, PoolCounts
 from gateway.scaling.pool_facts import PoolFacts, step_of
@@ -44,30 +45,28 @@ def status_of(
     holder: Holder,
     models: Sequence[ModelController],
     facts: Mapping[tuple[str, str], PoolFacts],
-    problems: Mapping[str, str],
+    calls: Mapping[str, LauncherCalls],
     times: StepTimes,
     warnings: Sequence[str],
 ) -> ScalingStatus:
-    """Return the status. `facts` are by model and pool, `problems` by launcher; `warnings` concern all models."""
+    """Return the status. `facts` are by model and pool, `calls` by launcher; `warnings` concern all models."""
     return ScalingStatus(
         at=now,
         controller=ControllerStatus(name=holder.name, since=holder.since, token=holder.token),
-        models=[_model(one, facts, problems, times, now, warnings) for one in models],
+        models=[_model(one, facts, calls, times, now, warnings) for one in models],
     )
 
 
 def _model(
     one: ModelController,
     facts: Mapping[tuple[str, str], PoolFacts],
-    problems: Mapping[str, str],
+    calls: Mapping[str, LauncherCalls],
     times: StepTimes,
     now: float,
     warnings: Sequence[str],
 ) -> ModelStatus:
     decision = one.decision
-    pools = [
-        _pool(one, pool, facts[pool.place], problems.get(pool.launcher, ""), times, now) for pool in one.model.pools
-    ]
+    pools = [_pool(one, pool, facts[pool.place], calls[pool.launcher], times, now) for pool in one.model.pools]
     return ModelStatus(
         model=one.model.name,
         mode=one.model.mode,
@@ -79,12 +78,13 @@ def _model(
         demand=_demand(one.demand),
         forecast=_forecast(one.forecast),
         decisions=list(one.decisions),
+        decided=dict(one.decided),
         warnings=[*warnings, *(decision.warnings if decision is not None else ())],
     )
 
 
 def _pool(
-    one: ModelController, pool: ScaledPool, facts: PoolFacts, problem: str, times: StepTimes, now: float
+    one: ModelController, pool: ScaledPool, facts: PoolFacts, calls: LauncherCalls, times: StepTimes, now: float
 ) -> PoolStatus:
     counts = one.counts[pool.name]
     decided = one.decision.pools.get(pool.name) if one.decision is not None else None
@@ -118,7 +118,8 @@ def _pool(
         spot_price_per_hour=pool.scaling.spot_price,
         startup_seconds=one.learned[pool.name].startup_seconds,
         reason=decided.reason if decided is not None else "",
-        problem=problem,
+        launcher_errors=calls.errors + one.pools[pool.name].failed,
+        problem=calls.problem,
     )
 
 
