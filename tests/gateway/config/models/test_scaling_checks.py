@@ -82,7 +82,7 @@ def test_gpus_that_cannot_hold_a_pool_are_refused(tmp_path: Path, gpus: str, sca
 def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     more = "launchers: {command: {start: [sh], observe: [no-such-program], stop: [sh]}}"
     config = loaded(tmp_path, launched(launcher="command"), more=more)
-    with pytest.raises(ConfigError, match=r"launchers.command.observe\[0\]: 'no-such-program' is no program"):
+    with pytest.raises(ConfigError, match=r'launchers.command.observe\[0\]: "no-such-program" is no program'):
         resolve(config, "penstock.yaml", {"mistral-tekken"})
 
 
