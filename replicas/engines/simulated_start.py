@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from protos.launch_step import LaunchStep
 from protos.types import FinishReason, ReplicaInfo, Sampling, Submit
 from replicas.engine import EngineStep, Tell
 from replicas.engines.simulated import SimulatedEngine
 from replicas.fast_start.start_model import StartTimes
-from replicas.launchers.launcher import LaunchStep
 
 #: Handle of the dummy request. A server's handles begin at 1.
 _DUMMY: Final = 0
