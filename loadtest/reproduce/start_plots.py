@@ -35,7 +35,7 @@ def draw_starts(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.3 * max(2, len(steps)), 7.6), dpi=_DPI, facecolor=PAPER, layout="constrained")
-    above, below = figure.subfigures(2, 1)
+    above, below = figure.subfigures(2, 1, squeeze=False).flat
     for axes, (model, cases) in zip(above.subplots(1, len(steps), squeeze=False).flat, steps.items(), strict=True):
         _stack(axes, cases)
         axes.set_title(model, fontsize=10, loc="left", color=INK)

@@ -37,7 +37,8 @@ class Broken(Loading):
 
 
 async def test_a_step_is_told_when_the_last_engine_has_begun_it() -> None:
-    engines, told = [Loading(), Loading()], []
+    engines = [Loading(), Loading()]
+    told: list[LaunchStep] = []
     task = asyncio.create_task(started(engines, asyncio.Event(), told.append))
     await asyncio.sleep(0.01)
     assert told == [LaunchStep.LOAD]
@@ -73,7 +74,8 @@ async def test_nothing_to_load_is_loaded() -> None:
 
 
 def test_steps_are_timed_from_the_beginning_of_the_process_on() -> None:
-    now, told = 10.0, []
+    now = 10.0
+    told: list[LaunchStep] = []
     watch = StartWatch(8.5, told.append, lambda: now)
     for step, later in ((LaunchStep.LOAD, 4.0), (LaunchStep.WARM_UP, 1.0), (LaunchStep.READY, 0.0)):
         watch.tell(step)

@@ -1,6 +1,7 @@
 """The model of a start: what the paper says of each step, and that preparing more never takes longer."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,12 +9,19 @@ from hypothesis import strategies as st
 
 from protos.types import Shape
 from replicas.fast_start.preparations import ALL, COLD, Preparation, WeightSource, preparation
-from replicas.fast_start.start_model import DEFAULT, StartCoefficients, StartModel
-from replicas.profiles import PROFILES
+from replicas.fast_start.start_model import DEFAULT, StartModel
+from replicas.profiles import PROFILES, ModelProfile
 
 MODELS = st.sampled_from(list(PROFILES.values()))
 DEGREES = st.sampled_from([1, 2, 4, 8])
 SWITCHES = st.sampled_from(["pod", "engine", "kv_sizes", "pushed"])
+
+
+def turned(prepared: Preparation, switch: str, on: bool) -> Preparation:
+    values: dict[str, Any] = {switch: on}
+    return replace(prepared, **values)
+
+
 PREPARED = st.builds(
     Preparation,
     pod=st.booleans(),
@@ -31,20 +39,20 @@ def model(tp: int = 8, name: str = "llama-3.1-70b") -> StartModel:
 
 @given(MODELS, DEGREES, PREPARED, SWITCHES, st.integers(1, 64), st.floats(0, 1))
 def test_a_preparation_never_makes_a_start_longer(
-    profile: object, tp: int, prepared: Preparation, switch: str, replicas: int, load: float
+    profile: ModelProfile, tp: int, prepared: Preparation, switch: str, replicas: int, load: float
 ) -> None:
-    start = StartModel(profile, Shape(tp=tp))  # type: ignore[arg-type]
-    off = start.times(replace(prepared, **{switch: False}), replicas=replicas, source_load=load)
-    on = start.times(replace(prepared, **{switch: True}), replicas=replicas, source_load=load)
+    start = StartModel(profile, Shape(tp=tp))
+    off = start.times(turned(prepared, switch, False), replicas=replicas, source_load=load)
+    on = start.times(turned(prepared, switch, True), replicas=replicas, source_load=load)
     assert on.total <= off.total
     assert min(on.allocate, on.process, on.load, on.warm_up, on.announce, on.first_token) >= 0
 
 
 @given(MODELS, DEGREES, PREPARED, st.integers(1, 63))
 def test_more_replicas_and_a_busier_source_never_load_faster(
-    profile: object, tp: int, prepared: Preparation, replicas: int
+    profile: ModelProfile, tp: int, prepared: Preparation, replicas: int
 ) -> None:
-    start = StartModel(profile, Shape(tp=tp))  # type: ignore[arg-type]
+    start = StartModel(profile, Shape(tp=tp))
     one = start.load(prepared.weights, replicas=replicas)
     assert one <= start.load(prepared.weights, replicas=replicas + 1)
     assert one <= start.load(prepared.weights, replicas=replicas, source_load=1.0)
