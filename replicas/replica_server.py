@@ -111,6 +111,11 @@ class ReplicaServer:
         return self._engine.info
 
     @property
+    def sessions(self) -> int:
+        """The number of open sessions: those of gateways' workers."""
+        return len(self._sessions)
+
+    @property
     def condition(self) -> str:
         """The reason why the replica takes no requests, or `OK`."""
         if self.failed.done():
@@ -396,15 +401,18 @@ async def serve_pool(
     ready: Callable[[list[str]], None],
     tls: ServerTls | None = None,
     watch: StartWatch | None = None,
+    attend: Callable[[int], None] | None = None,
 ) -> int:
     """Serve (address, engine) pairs in this process until `stop` is set, then drain.
 
     Engines are loaded before anything listens, unless `stop` is set meanwhile. `watch` is told the steps of the start,
-    the last before `ready` is called. Returns the process's exit status: 0, or 1 when an engine was lost. Raises
-    AddressInUse, PemError, or what an engine raises when it cannot be loaded.
+    `READY` after `ready` was called with the addresses. From then on `attend` is called several times a second with the
+    number of open sessions, while this event loop runs. Returns the process's exit status: 0, or 1 when an engine was
+    lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
     """
     watch = watch or StartWatch(process_began())
     servers: list[ReplicaServer] = []
+    attending: asyncio.Task[None] | None = None
     launched = [engine for _, engine in engines if isinstance(engine, Launched)]
     if tls is not None:
         # A real engine takes minutes to load; report unusable files before.
@@ -417,9 +425,11 @@ async def serve_pool(
             server = ReplicaServer(engine, tls=tls)
             addresses.append(await server.start(address))
             servers.append(server)
+        ready(addresses)
         watch.tell(LaunchStep.READY)
         log.info("started in %s", watch)
-        ready(addresses)
+        if attend is not None:
+            attending = asyncio.create_task(_attend(servers, attend))
         stopping = asyncio.ensure_future(stop.wait())
         endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
@@ -429,6 +439,14 @@ async def serve_pool(
         await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
         return status
     finally:
+        if attending is not None:
+            attending.cancel()
         await asyncio.gather(*(server.close() for server in servers))
         for each in launched:
             await each.stop()
+
+
+async def _attend(servers: list[ReplicaServer], attend: Callable[[int], None]) -> None:
+    while True:
+        attend(sum(server.sessions for server in servers))
+        await asyncio.sleep(HEARTBEAT_SECONDS)
