@@ -147,12 +147,12 @@ class LocalLauncher:
     def _look(self, record: LaunchRecord) -> LaunchedReplica | None:
         """See how a replica is, and do what is due; None: it is gone. Raises OSError."""
         id_, now = record.order.id, self._clock()
+        status = self._reaped(id_)
         if record.gone_at is not None:
             # A clock that is behind has begun anew, with the machine.
             if not record.gone_at <= now < record.gone_at + GONE_SECONDS:
                 self._folder.remove(record)
             return None
-        status = self._reaped(id_)
         holder = self._holder(record)
         if holder.left_behind:
             holder.kill()
