@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
@@ -55,11 +55,16 @@ class FleetSync:
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
         finder: RegistrationReceiver | None = None,
+        more_drains: Callable[[Storage], Awaitable[list[Drain]]] | None = None,
     ) -> None:
-        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations."""
+        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations.
+
+        `more_drains` reads drains that no operator has asked for; it raises StoreUnavailable.
+        """
         self._storage = storage
         self._config = config
         self._finder = finder
+        self._more_drains = more_drains
         self._drains: list[Drain] = []
         #: Offset from the store's clock to `clock`.
         self._offset = 0.0
@@ -83,6 +88,8 @@ class FleetSync:
         try:
             now = await report(self._storage, self._worker, self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
+            if self._more_drains is not None:
+                drains += await self._more_drains(self._storage)
             wanted = self._finder is not None and self._finder.wants_registrations
             replicas = await registered(self._storage) if wanted else []
         except StoreUnavailable as error:

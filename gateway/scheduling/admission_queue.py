@@ -94,6 +94,12 @@ class AdmissionQueue:
         """Number of waiting requests."""
         return self._queue.waiting
 
+    @property
+    def oldest_wait(self) -> float:
+        """For how many seconds the oldest waiting request has waited; 0 where none waits."""
+        first = [next(iter(peers)).since for peers in self._by_rank.values()]
+        return max(0.0, self._clock() - min(first)) if first else 0.0
+
     def depths(self) -> dict[str, int]:
         """Number of waiting requests by tenant, without zeros."""
         return self._queue.depths()

@@ -46,8 +46,8 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 
 def runs_adapters(pool: Pool) -> bool:
     """Whether the pool's replicas may run LoRA adapters."""
-    if pool.local_replicas:
-        return pool.simulated is not None and pool.simulated.max_adapters > 0
+    if pool.starts_here:
+        return pool.engine != "simulated" or (pool.simulated is not None and pool.simulated.max_adapters > 0)
     return pool.engine in SESSIONS or (pool.upstream is not None and pool.upstream.lora)
 
 
@@ -96,7 +96,7 @@ def _channel_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     if pool.simulated is None:
         return
-    if not pool.local_replicas:
+    if not pool.starts_here or pool.engine != "simulated":
         yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
     if pool.simulated.adapters and not pool.simulated.max_adapters:
         yield f"{where}.simulated.max_adapters", "must be at least 1 for replicas with adapters"

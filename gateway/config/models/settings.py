@@ -89,7 +89,9 @@ class Pool(Record, frozen=True, kw_only=True):
     ] = None
     simulated: Annotated[
         SimulatedEngine | None,
-        Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
+        Meta(
+            description="Settings of simulated replicas; only where `replicas` is a number, or `launcher` is `local`."
+        ),
     ] = None
     upstream: Annotated[UpstreamSettings | None, Meta(description="How the servers are asked; only for `openai`.")] = (
         None
@@ -111,6 +113,11 @@ class Pool(Record, frozen=True, kw_only=True):
     def local_replicas(self) -> int:
         """Number of replicas that `penstock serve` starts for this pool; 0 if it runs elsewhere."""
         return self.replicas if isinstance(self.replicas, int) else 0
+
+    @property
+    def starts_here(self) -> bool:
+        """Whether the pool's replicas are processes of this machine that the gateway starts: a number, or launched."""
+        return bool(self.local_replicas) or self.launcher == "local"
 
     @property
     def addresses(self) -> tuple[str, ...]:
