@@ -62,6 +62,9 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     startup_seconds: Annotated[
         float | None, Meta(description="Median of the last starts; null: none was seen yet.")
     ] = None
+    launcher_errors: Annotated[
+        int, Meta(description="Calls of its launcher that failed, and starts, since this controller took over.")
+    ] = 0
     reason: Annotated[str, Meta(description="Why so many are wanted.")] = ""
     problem: Annotated[str, Meta(description="What keeps the launcher from acting; empty: nothing.")] = ""
 
@@ -129,6 +132,10 @@ class ModelStatus(Record, frozen=True, kw_only=True):
     demand: Annotated[DemandStatus | None, Meta(description="null: no worker reports it.")] = None
     forecast: Annotated[ForecastStatus | None, Meta(description="null: there is none yet.")] = None
     decisions: Annotated[Sequence[DecisionRecord], Meta(description="The last ones, the newest last.")] = ()
+    decided: Annotated[
+        Mapping[str, int],
+        Meta(description="Decisions since this controller took over, by what they changed: `up`, `down`, `same`."),
+    ] = {}
     warnings: Sequence[str] = ()
 
 
