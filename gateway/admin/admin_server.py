@@ -22,6 +22,7 @@ from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.settings import scales
 from gateway.scaling.status import read_status
 from gateway.store.configured_store import open_store
@@ -47,10 +48,11 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = open_store(config)
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    scaling = partial(read_status, store) if scales(config) else None
-    live = Feed(LiveReader(config, registry, store, replicas, scaling=scaling))
-    page = MetricsPage(config, registry, store, scaling)
-    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text)
+    told = partial(read_status, store) if scales(config) else None
+    live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
+    page = MetricsPage(config, registry, store, told)
+    scaling = ScalingRegistry(store, config)
+    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text, scaling)
     scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)
     app = AdminApp(service, key, scrape_key=scrape_key)
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.

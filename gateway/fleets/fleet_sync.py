@@ -1,6 +1,7 @@
 """A worker's exchange with the store: reports replica statuses, reads registrations, and applies drains."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -72,16 +73,38 @@ class FleetSync:
         self._fleets = fleets
         self._clock = clock
         self._away = False
+        self._announced = asyncio.Event()
 
     async def run(self) -> None:
-        """Exchange until cancelled."""
+        """Exchange until cancelled, and look at registrations in between when they are announced."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
+            self._announced.clear()
             try:
-                await self.exchange()
+                if loop.time() >= due:
+                    await self.exchange()
+                    due = loop.time() + SYNC_SECONDS
+                else:
+                    await self.look()
             except Exception:
                 # Any error: drains that are never applied again are worse than one failed exchange.
                 log.exception("exchanging with the store what is known of replicas")
-            await asyncio.sleep(SYNC_SECONDS)
+                due = loop.time() + SYNC_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._announced.wait()
+
+    def announced(self) -> None:
+        """Let `run` look at the registrations now: some have changed."""
+        self._announced.set()
+
+    async def look(self) -> None:
+        """Look at the registrations alone."""
+        if self._finder is not None and self._finder.wants_registrations:
+            # Where the store is away, the next exchange says so.
+            with contextlib.suppress(StoreUnavailable):
+                self._finder.registered(await registered(self._storage))
 
     async def exchange(self) -> None:
         """Exchange once."""

@@ -72,8 +72,10 @@ def _together(one: Use, other: Use) -> Use:
     )
 
 
-def step_of(observed: LaunchedReplica, known: Announced | None) -> LaunchStep:
+def step_of(observed: LaunchedReplica | None, known: Announced | None) -> LaunchStep:
     """Return how far a replica is: its own word goes over its launcher's, which may see processes alone."""
+    if observed is None:
+        return known.step if known is not None else LaunchStep.ALLOCATE
     if known is None or observed.step in (LaunchStep.STOPPING, LaunchStep.FAILED):
         return observed.step
     return known.step

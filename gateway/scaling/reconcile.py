@@ -74,6 +74,8 @@ class PoolReconciler:
         self._failed_in_a_row = 0
         self._start_at = 0.0
         self.failures: list[Failure] = []
+        #: Starts that failed, and replicas that ended by themselves.
+        self.failed = 0
         #: Seconds that starts have taken, which nobody has read yet.
         self.startups: list[float] = []
 
@@ -83,26 +85,26 @@ class PoolReconciler:
         now = facts.now
         self.failures = [one for one in self.failures if now - one.at < SHOWN_SECONDS][-MOST_FAILURES:]
         kept = []
-        for intent in intents:
+        for stored in intents:
+            # Where the clock has gone back, its time begins anew.
+            intent = stored if stored.since <= now + 1.0 else msgspec.structs.replace(stored, since=now)
             left = self._look_at(intent, facts, plan, start=wanted is not None)
             if left is not None:
                 kept.append(left)
         known = {intent.id for intent in intents}
-        kept += self._strangers([one for id_, one in facts.observed.items() if id_ not in known], now, plan)
+        taken, doubtful = self._strangers([one for id_, one in facts.observed.items() if id_ not in known], now, plan)
+        kept += taken
         if wanted is not None:
             for spot in (False, True):
                 count = wanted.spot if spot else wanted.replicas - wanted.spot
+                # What may be taken over in a moment is not started once more.
+                count -= sum(replica.spot is spot for replica in doubtful)
                 self._resize([intent for intent in kept if intent.spot is spot], count, facts, plan, spot=spot)
         for id_ in [*self._asked, *self._told]:
-            if id_ not in known:
+            if id_ not in known and id_ not in plan.puts:
                 self._asked.pop(id_, None)
                 self._told.pop(id_, None)
         return plan
-
-    def start_failed(self, intents: Sequence[Intent], problem: str, now: float) -> None:
-        """Note that the launcher could not start some or all of these: they are asked for again, later each time."""
-        self._failed(now)
-        self.failures += [Failure(now, intent, problem) for intent in intents]
 
     # ---- one replica
 
@@ -125,23 +127,28 @@ class PoolReconciler:
         step = step_of(seen, known)
         if changed.state == "run":
             changed = self._run(changed, seen, step, facts.now)
-        if changed.state == "drain" and self._has_drained(changed, step, facts):
-            changed = msgspec.structs.replace(changed, state="stop")
-        if changed.state == "stop":
-            self._stop(changed, facts.now, plan)
-        if changed != intent:
-            plan.puts[intent.id] = changed
-        return changed
+        return self._end(intent, changed, step, facts, plan)
+
+    def _end(self, before: Intent, intent: Intent, step: LaunchStep, facts: PoolFacts, plan: Plan) -> Intent:
+        """Stop a replica that has drained; write down what has changed."""
+        if intent.state == "drain" and self._has_drained(intent, step, facts):
+            intent = msgspec.structs.replace(intent, state="stop")
+        if intent.state == "stop":
+            self._stop(intent, facts.now, plan)
+        if intent != before:
+            plan.puts[intent.id] = intent
+        return intent
 
     def _unseen(self, intent: Intent, facts: PoolFacts, plan: Plan, *, start: bool) -> Intent | None:
         now = facts.now
-        if intent.id in facts.announced:
+        known = facts.announced.get(intent.id)
+        if known is not None:
             # It runs, whatever its launcher has forgotten.
-            if intent.state != "run":
-                self._stop(intent, now, plan)
-            return intent
+            return self._end(intent, msgspec.structs.replace(intent, address=known.address), known.step, facts, plan)
         if intent.state != "run":
-            plan.stops[intent.id] = 0.0
+            if not intent.seen:
+                # It may be starting.
+                plan.stops[intent.id] = 0.0
             plan.drops.add(intent.id)
             return None
         if intent.seen:
@@ -198,19 +205,26 @@ class PoolReconciler:
     def _give_up(self, intent: Intent, problem: str, now: float) -> None:
         self._unready.discard(intent.id)
         self.failures.append(Failure(now, intent, problem))
-        self._failed(now)
-
-    def _failed(self, now: float) -> None:
+        self.failed += 1
         self._start_at = now + min(FIRST_RETRY * 2**self._failed_in_a_row, LAST_RETRY)
         self._failed_in_a_row = min(self._failed_in_a_row + 1, 16)
 
     # ---- the pool
 
-    def _strangers(self, seen: Sequence[LaunchedReplica], now: float, plan: Plan) -> list[Intent]:
-        """Take over replicas that the store does not know: a surplus then drains like any other."""
-        taken = []
+    def _strangers(
+        self, seen: Sequence[LaunchedReplica], now: float, plan: Plan
+    ) -> tuple[list[Intent], list[LaunchedReplica]]:
+        """Take over replicas that the store does not know: a surplus then drains like any other.
+
+        Returns their intents, and those replicas that were seen so only once.
+        """
+        taken, doubtful = [], []
         for replica in seen:
-            if replica.step is LaunchStep.STOPPING or not self._is_odd(replica.id, now):
+            if replica.step is LaunchStep.STOPPING:
+                continue
+            if not self._is_odd(replica.id, now):
+                if replica.step is not LaunchStep.FAILED:
+                    doubtful.append(replica)
                 continue
             del self._odd_since[replica.id]
             if replica.step is LaunchStep.FAILED:
@@ -220,19 +234,17 @@ class PoolReconciler:
             intent = msgspec.structs.replace(intent, seen=True, address=replica.address)
             plan.puts[intent.id] = intent
             taken.append(intent)
-        return taken
+        return taken, doubtful
 
     def _resize(self, intents: Sequence[Intent], count: int, facts: PoolFacts, plan: Plan, *, spot: bool) -> None:
         running = [intent for intent in intents if intent.state == "run"]
         now = facts.now
         if len(running) > count:
-            for intent in sorted(running, key=lambda intent: _worth(intent, facts))[: len(running) - count]:
+            for intent in sorted(running, key=lambda intent: _worth(intent, facts))[: len(running) - max(count, 0)]:
                 self._retire(intent, facts, plan)
             return
         missing = count - len(running)
-        coming_back = [
-            intent for intent in intents if intent.state == "drain" and facts.observed[intent.id].preempted_at is None
-        ]
+        coming_back = [intent for intent in intents if intent.state == "drain" and _may_stay(intent, facts)]
         for intent in sorted(coming_back, key=lambda intent: -intent.since)[:missing]:
             plan.puts[intent.id] = msgspec.structs.replace(intent, state="run", since=now, grace=0.0)
             missing -= 1
@@ -248,7 +260,7 @@ class PoolReconciler:
         """Drain a replica that serves; stop one that does not yet."""
         seen = facts.observed.get(intent.id)
         known = facts.announced.get(intent.id)
-        serves = known is not None if seen is None else step_of(seen, known) is LaunchStep.READY
+        serves = step_of(seen, known) is LaunchStep.READY
         now = facts.now
         if serves:
             plan.puts[intent.id] = msgspec.structs.replace(intent, state="drain", since=now, grace=DRAIN_SECONDS)
@@ -266,13 +278,18 @@ def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]
     """
     seen = facts.observed.get(intent.id)
     known = facts.announced.get(intent.id)
-    serves = seen is not None and step_of(seen, known) is LaunchStep.READY
+    serves = step_of(seen, known) is LaunchStep.READY
     if not serves:
         return False, -intent.made, 0.0, 0.0
     use: Use | None = facts.uses.get(intent.address)
     if use is None:
         return True, 0.0, 0.0, -intent.made
     return True, use.kv_used, float(use.in_flight), -intent.made
+
+
+def _may_stay(intent: Intent, facts: PoolFacts) -> bool:
+    seen = facts.observed.get(intent.id)
+    return seen is not None and seen.preempted_at is None
 
 
 def by_pool(observed: Sequence[LaunchedReplica]) -> Mapping[tuple[str, str], dict[str, LaunchedReplica]]:

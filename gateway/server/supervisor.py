@@ -1,4 +1,4 @@
-"""Run `penstock serve`: start and stop the store, admin API, local replica pools and workers in order.
+"""Run `penstock serve`: start and stop the store, admin API, controller, local replica pools and workers in order.
 
 The store starts first and stops last. Replicas outlive the workers, so that streams can finish while these drain.
 A worker that dies is restarted by Granian's own supervisor, any other process that dies by this one.
@@ -24,6 +24,7 @@ from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.admin.scrape_key import check_scrape_key
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
+from gateway.scaling.settings import scales
 from gateway.server.child_process import (
     FIRST_RESTART_SECONDS,
     HEALTHY_SECONDS,
@@ -47,6 +48,8 @@ KILL_SECONDS = 2
 MAX_HEADER_BYTES = 1 << 16
 #: Seconds that the admin API gets after SIGTERM, beyond its own time to finish.
 ADMIN_STOP_SECONDS = 5.0
+#: Seconds that the controller gets to stop the replicas of this machine.
+CONTROLLER_STOP_SECONDS = 25.0
 
 
 def take_signals() -> None:
@@ -185,6 +188,28 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
         process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
 
     with _running_in_thread("admin API", start, process.watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def controller(config: Config, config_file: Path) -> Iterator[None]:
+    """Run the controller's process, if a pool has a launcher, until the block ends. Raises StartError.
+
+    At its end it stops the replicas that it has started on this machine: leave the block after the workers have ended.
+    """
+    if not scales(config):
+        yield
+        return
+    command = [sys.executable, "-P", "-m", "gateway.cli.main", "controller", "--config", str(config_file.resolve())]
+    process = ChildProcess("the controller", command, without=provider_variables(config))
+
+    def start(_: threading.Event) -> None:
+        process.start()
+
+    def stop() -> None:
+        process.stop(time.monotonic() + CONTROLLER_STOP_SECONDS)
+
+    with _running_in_thread("controller", start, process.watch, stop):
         yield
 
 

@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import uvloop
 
 from observability.logs import configure_logging
+from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
 from replicas.cli.model_tokenizer import LoadTokenizer
@@ -21,11 +23,28 @@ from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
 
 if TYPE_CHECKING:
+    from replicas.engine import Engine
     from replicas.server_tls import ServerTls
 
 log = logging.getLogger(__name__)
 
 _LAST_PORT = 65535
+
+
+class Announcement(Protocol):
+    """Says of this process's replicas how far they are, while other threads are busy."""
+
+    def tell(self, step: LaunchStep) -> None:
+        """Say that a step begins."""
+        ...
+
+    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
+        """Note what the loaded replicas are, which listen on `addresses`, before it is told that they are ready."""
+        ...
+
+    def attend(self, sessions: int) -> None:
+        """Note that replicas that are ready are being attended to, and how many sessions are open; call it often."""
+        ...
 
 
 class Registration(Protocol):
@@ -39,10 +58,8 @@ class Registration(Protocol):
         """Check the options. Raises ValueError where they contradict each other."""
         ...
 
-    async def run(
-        self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
-    ) -> None:
-        """Announce the replicas that listen on `addresses`, in the order of `infos`, until `stop` is set."""
+    def announced(self, arguments: argparse.Namespace) -> AbstractContextManager[Announcement]:
+        """Announce the replicas of the options from now on to the end of the block."""
         ...
 
 
@@ -129,34 +146,57 @@ def _any_host(text: str) -> str:
 
 def _run(load_tokenizer: LoadTokenizer, registration: Registration, arguments: argparse.Namespace) -> int:
     configure_logging()
-    from replicas.replica_server import AddressInUse, serve_pool
-
     try:
         if not arguments.listen:
             raise ValueError("give an address to serve on: --listen or --port")
         registration.check(arguments)
         tls = _tls(arguments)
-        engines = engines_of(arguments, load_tokenizer)
     except ValueError as error:
-        print(f"penstock replica: {error}", file=sys.stderr)
-        return 2
+        return _refused(error)
+    with registration.announced(arguments) as announcement:
+        try:
+            engines = engines_of(arguments, load_tokenizer)
+        except ValueError as error:
+            return _refused(error)
+        return _serve(arguments, engines, tls, announcement)
+
+
+def _refused(error: ValueError) -> int:
+    print(f"penstock replica: {error}", file=sys.stderr)
+    return 2
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    engines: "list[tuple[str, Engine]]",
+    tls: "ServerTls | None",
+    announcement: Announcement,
+) -> int:
+    from replicas.replica_server import AddressInUse, serve_pool
+    from replicas.startup import StartWatch, process_began
+
+    def ready(addresses: list[str]) -> None:
+        log.info("serving on %s", ", ".join(addresses))
+        announcement.describe([engine.info for _, engine in engines], addresses)
 
     async def serve() -> int:
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        registering: list[asyncio.Task[None]] = []
 
-        def ready(addresses: list[str]) -> None:
-            log.info("serving on %s", ", ".join(addresses))
-            infos = [engine.info for _, engine in engines]
-            registering.append(asyncio.create_task(registration.run(arguments, infos, addresses, stop)))
-
-        try:
-            return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=ready, tls=tls)
-        finally:
+        def end() -> None:
+            announcement.tell(LaunchStep.STOPPING)
             stop.set()
-            await asyncio.gather(*registering)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, end)
+        return await serve_pool(
+            engines,
+            drain_seconds=arguments.drain_seconds,
+            stop=stop,
+            ready=ready,
+            tls=tls,
+            watch=StartWatch(process_began(), announcement.tell),
+            attend=announcement.attend,
+        )
 
     try:
         return uvloop.run(serve())

@@ -11,9 +11,11 @@ from protos.types import Role, Shape
 from replicas.cli.model_tokenizer import LoadTokenizer, NoTokenizer
 from replicas.cli.simulated_options import add_simulated_options
 from replicas.cli.trtllm_options import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
+from replicas.fast_start.preparations import preparation
 
 if TYPE_CHECKING:
     from replicas.engine import Engine
+    from replicas.engines.simulated import SimulatedEngine
 
 _OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     "simulated": add_simulated_options,
@@ -73,32 +75,42 @@ def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
         sentences=tuple(tuple(tokenizer.encode(line + " ", False)) for line in corpus_sentences()),
         eos=end,
     )
-    return [
-        (
-            address,
-            SimulatedEngine(
-                model=arguments.model,
-                profile=arguments.profile,
-                corpus=corpus,
-                shape=_shape(arguments),
-                role=Role(arguments.role),
-                policy=CapacityPolicy[policy],
-                speed=arguments.speed,
-                instant=arguments.instant,
-                pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
-                output_tokens=arguments.output_tokens,
-                max_batch_size=arguments.slots,
-                max_sequence_tokens=arguments.max_sequence_tokens,
-                adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
-                max_adapters=arguments.max_adapters,
-                version=arguments.model_version,
-                tokenizer_hash=tokenizer.identity,
-                vocabulary=vocabulary,
-                script=script,
-            ),
+
+    def make() -> SimulatedEngine:
+        return SimulatedEngine(
+            model=arguments.model,
+            profile=arguments.profile,
+            corpus=corpus,
+            shape=_shape(arguments),
+            role=Role(arguments.role),
+            policy=CapacityPolicy[policy],
+            speed=arguments.speed,
+            instant=arguments.instant,
+            pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
+            output_tokens=arguments.output_tokens,
+            max_batch_size=arguments.slots,
+            max_sequence_tokens=arguments.max_sequence_tokens,
+            adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
+            max_adapters=arguments.max_adapters,
+            version=arguments.model_version,
+            tokenizer_hash=tokenizer.identity,
+            vocabulary=vocabulary,
+            script=script,
         )
-        for address in arguments.listen
-    ]
+
+    return [(address, _starting(arguments, make())) for address in arguments.listen]
+
+
+def _starting(arguments: argparse.Namespace, engine: "SimulatedEngine") -> "Engine":
+    """Return the engine, with a start that takes time where that is asked for."""
+    if arguments.simulate_start is None:
+        return engine
+    from replicas.engines.simulated_start import SimulatedStart
+    from replicas.fast_start.start_model import StartModel
+
+    prepared = preparation(arguments.simulate_start)
+    times = StartModel(engine.profile, engine.info.shape).times(prepared)
+    return SimulatedStart(engine, times, dummy_request=prepared.dummy_request, speed=arguments.speed)
 
 
 def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "Engine":
