@@ -57,7 +57,9 @@ class Bench:
         self.live = Feed(LiveReader(config, self.registry, store, replicas))
         self.page = MetricsPage(config, self.registry, store)
         self.app = AdminApp(
-            Service(self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text, self.scaling),
+            Service(
+                self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text, self.scaling
+            ),
             ADMIN_KEY,
             scrape_key=scrape_key,
             operations=operations,
