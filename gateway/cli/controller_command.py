@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
+from gateway.config.provider_secret import SecretError
 from gateway.scaling.settings import scales
 from gateway.store.socket_path import SocketPathError
 from observability.logs import configure_logging
@@ -32,7 +33,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"penstock controller: {arguments.config}: no pool has a launcher", file=sys.stderr)
             return 1
         uvloop.run(serve_controller(config))
-    except (ConfigError, SocketPathError) as error:
+    except (ConfigError, SecretError, SocketPathError) as error:
         print(f"penstock controller: {error}", file=sys.stderr)
         return 1
     return 0

@@ -163,12 +163,12 @@ def _pools(
             reporting[status.pool] = reporting.get(status.pool, 0) + 1
     found = {}
     for pool in first.keys() | watch.pools:
-        view = first.get(pool)
+        known = first.get(pool)
         found[pool] = PoolReport(
             steps=watch.learned(pool),
             occupancy=watch.occupancy(pool, reporting.get(pool, 0), now),
-            kv_tokens=view.load.kv_blocks_total * view.kv_block_tokens if view else 0,
-            max_sequences=view.max_batch_size if view else 0,
-            max_step_tokens=view.max_num_tokens if view else 0,
+            kv_tokens=known.load.kv_blocks_total * known.kv_block_tokens if known else 0,
+            max_sequences=known.max_batch_size if known else 0,
+            max_step_tokens=known.max_num_tokens if known else 0,
         )
     return found

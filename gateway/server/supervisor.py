@@ -22,6 +22,7 @@ from granian.log import LogLevels
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.admin.scrape_key import check_scrape_key
+from gateway.config.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
 from gateway.scaling.settings import scales
@@ -34,7 +35,6 @@ from gateway.server.child_process import (
 )
 from gateway.server.hangup import say_what_changed
 from gateway.server.ports import StartError, address_of, check_port
-from gateway.server.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.server.worker import load_worker
 from gateway.server.worker_server import WorkerServer
 from gateway.server.worker_signals import BEGIN_DRAIN

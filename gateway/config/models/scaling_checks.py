@@ -1,9 +1,30 @@
 """Rules of pools that scale, and what is most likely not meant about them."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from gateway.config.models.settings import Model, Pool
 from gateway.config.settings import Config
+
+#: Options of `penstock replica` that follow from the configuration.
+_OWN_ARGUMENTS: Final = (
+    "--engine",
+    "--model",
+    "--tokenizer",
+    "--max-sequence-tokens",
+    "--tp",
+    "--ep",
+    "--pp",
+    "--role",
+    "--drain-seconds",
+    "--model-version",
+    "--listen",
+    "--port",
+    "--register",
+    "--pool",
+    "--advertise",
+    "--launch-id",
+)
 
 
 def scaling_problems(config: Config) -> Iterator[tuple[str, str]]:
@@ -12,6 +33,7 @@ def scaling_problems(config: Config) -> Iterator[tuple[str, str]]:
         where = f"models[{m}]"
         for p, pool in enumerate(model.pools):
             yield from _pool_problems(config, pool, f"{where}.pools[{p}]")
+            yield from _argument_problems(pool, f"{where}.pools[{p}].replica_arguments")
         yield from _model_problems(model, where)
     yield from _gpu_problems(config)
 
@@ -52,6 +74,16 @@ def _pool_problems(config: Config, pool: Pool, where: str) -> Iterator[tuple[str
         yield f"{inside}.spot_max", f"must not be over max ({scaling.max}), got {scaling.spot_max}"
     if scaling.spot_max and scaling.spot_price_per_hour is None:
         yield f"{inside}.spot_price_per_hour", "required where spot_max is not 0"
+
+
+def _argument_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.replica_arguments and pool.launcher != "local":
+        yield where, "only for replicas that launcher: local starts"
+    for index, argument in enumerate(pool.replica_arguments):
+        name = argument.partition("=")[0]
+        # The command takes any unique beginning of a name.
+        if name.startswith("--") and any(own.startswith(name) for own in _OWN_ARGUMENTS):
+            yield f"{where}[{index}]", f"the gateway itself gives {name} to the replicas that it starts"
 
 
 def _model_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:

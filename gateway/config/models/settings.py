@@ -73,6 +73,14 @@ class Pool(Record, frozen=True, kw_only=True):
     scaling: Annotated[
         PoolScaling | None, Meta(description="Bounds and prices of a pool with a `launcher`; unset: it does not scale.")
     ] = None
+    replica_arguments: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...],
+        Meta(
+            max_length=256,
+            description="Further arguments of `penstock replica` for the replicas that `launcher: local` starts, as "
+            "`[--checkpoint, /models/mixtral]`. Not those that follow from this file, as `--model` and `--tp`.",
+        ),
+    ] = ()
     tls: Annotated[
         PoolTls | None, Meta(description="Certificates for `grpcs://` and `https://` addresses; unset: the system's.")
     ] = None
