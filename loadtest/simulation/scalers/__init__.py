@@ -1,0 +1,1 @@
+"""Other systems' laws of scaling, to compare with. Each module says what was taken from where."""
