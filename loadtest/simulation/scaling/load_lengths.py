@@ -9,6 +9,8 @@ import msgspec
 
 #: Points at which a load's quantiles are looked at for means over requests.
 _POINTS = 1000
+#: Tokens at which lengths of a file are cut: an engine reserves room for the longest answer that a request asks for.
+LONGEST_PROMPT, LONGEST_OUTPUT = 16_384, 1024
 
 
 class LoadError(ValueError):
@@ -65,8 +67,8 @@ def equal_lengths(prompt: int, output: int) -> Lengths:
     return Lengths((0.5,), (prompt,), (output,))
 
 
-def read_lengths(path: Path, longest: int) -> Lengths:
-    """Read a CSV of quantile, input_tokens and output_tokens; prompts and answers are cut at `longest` tokens together.
+def read_lengths(path: Path) -> Lengths:
+    """Read a CSV of quantile, input_tokens and output_tokens, cut at LONGEST_PROMPT and LONGEST_OUTPUT.
 
     Raises:
         LoadError: The file cannot be read, or a line is not of this form.
@@ -86,7 +88,8 @@ def read_lengths(path: Path, longest: int) -> Lengths:
         raise LoadError(f"{path}: cannot be read: {error}") from error
     if not rows:
         raise LoadError(f"{path}: has no quantiles")
-    half = longest // 2
     return Lengths(
-        tuple(row[0] for row in rows), tuple(min(row[1], half) for row in rows), tuple(min(row[2], half) for row in rows)
+        tuple(row[0] for row in rows),
+        tuple(min(row[1], LONGEST_PROMPT) for row in rows),
+        tuple(min(row[2], LONGEST_OUTPUT) for row in rows),
     )

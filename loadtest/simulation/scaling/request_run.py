@@ -44,16 +44,16 @@ class RequestRun:
         self._moves = moves
         self._engines = {pool.name: (pool.limits, pool.timer) for pool in pools}
         self._replicas: dict[str, Replica] = {}
-        self._watch = RequestWatch(requests, slo, early=early)
+        self.watch = RequestWatch(requests, slo, early=early)
         self.lives = Lives(pools, self, seed)
-        self.rounds = ScalingRounds(scaler, self.lives, self._watch, every=every, until=until, forecaster=forecaster)
+        self.rounds = ScalingRounds(scaler, self.lives, self.watch, every=every, until=until, forecaster=forecaster)
         settings = PolicySettings(targets=_targets(slo), seed=seed)
         longest = max(request.output_tokens for request in requests)
-        self._simulation = self._watch.simulation = Simulation(
+        self._simulation = self.watch.simulation = Simulation(
             (),
             lambda: Auto(settings),
             max_tokens=1 << (longest - 1).bit_length(),
-            give_up=self._watch.finished,
+            give_up=self.watch.finished,
             rounds=self,
         )
         for pool, count in zip(pools, ready, strict=True):
@@ -74,7 +74,7 @@ class RequestRun:
 
     def stepped(self, replica: Replica, works: Sequence[Work]) -> None:
         """Tell the watch."""
-        self._watch.stepped(replica, works)
+        self.watch.stepped(replica, works)
 
     def ready(self, life: Life, now: float) -> None:
         """Let a replica serve."""

@@ -36,14 +36,15 @@ class RequestWatch:
         self._first_tokens: set[int] = set()
         self._sums = [0.0] * 4  # fading: ended requests, their prompt, cached and output tokens
         self._faded_at = 0.0
-        self._steps: dict[str, StepModel] = {}
+        #: Learned step times, by pool.
+        self.steps: dict[str, StepModel] = {}
         self._busy: dict[str, deque[tuple[float, dict[str, float]]]] = {}
 
     def stepped(self, replica: Replica, works: Sequence[Work]) -> None:
         """Learn the step times of a pool, as gateways do."""
-        model = self._steps.get(replica.pool)
+        model = self.steps.get(replica.pool)
         if model is None:
-            model = self._steps[replica.pool] = StepModel(replica.shape.gpus)
+            model = self.steps[replica.pool] = StepModel(replica.shape.gpus)
         for work in works:
             model.learn(work)
 
@@ -88,7 +89,7 @@ class RequestWatch:
     def pool(self, name: str, now: float) -> PoolSnapshot:
         """Return what the engines of a pool report."""
         replicas = [replica for replica in self._running().replicas if replica.pool == name]
-        model = self._steps.get(name)
+        model = self.steps.get(name)
         known = PoolSnapshot(step_times=model if model and model.steps else None)
         busy = self._occupancy(name, replicas, now)
         if not replicas:

@@ -12,14 +12,14 @@ from loadtest.simulation.scaling.scaling_rounds import Point, ScalingRounds
 class Served(msgspec.Struct, frozen=True):
     """What became of the requests. `shares` are those in time, of the requests that came in each `bin_seconds`.
 
-    `lost` were refused, or ended with their replica. `p99` is of whole requests, in seconds.
+    `lost` were refused, or ended with their replica. `p99` is of whole requests, in seconds; None: not modelled.
     """
 
     requests: float
     in_time: float
     lost: float
-    ttft_p99: float
-    p99: float
+    ttft_p99: float | None
+    p99: float | None
     bin_seconds: float
     shares: Sequence[float | None]
 
@@ -35,8 +35,8 @@ class ScalingResult(msgspec.Struct, frozen=True, kw_only=True):
     in_time: float = 0.0
     lost: float = 0.0
     requests: float = 0.0
-    ttft_p99: float = 0.0
-    p99: float = 0.0
+    ttft_p99: float | None = None
+    p99: float | None = None
     mean_replicas: float = 0.0
     gpu_hours: float = 0.0
     spot_share: float = 0.0
