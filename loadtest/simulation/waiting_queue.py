@@ -22,9 +22,7 @@ class Waiter:
 
     __slots__ = ("flight", "number", "request", "timed")
 
-    def __init__(
-        self, number: int, timed: TimedRequest, request: RouteRequest, flight: "Flight | None" = None
-    ) -> None:
+    def __init__(self, number: int, timed: TimedRequest, request: RouteRequest, flight: "Flight | None" = None) -> None:
         self.flight = flight
         self.number = number
         self.timed = timed

@@ -1,20 +1,18 @@
 """Kubernetes' Horizontal Pod Autoscaler on requests in flight per pod, which is what users of KEDA and HPA configure.
 
-Taken from Kubernetes' documentation ("Horizontal Pod Autoscaling", algorithm details and default behaviour):
-desired = ceil(current * metric / target), nothing within a tolerance of 10 %, a round every 15 s; up by at most the larger of
-100 % and 4 pods in 15 s, without a stabilisation window; down to the highest desired count of the last 300 s, by at most 100 %
-in 15 s. Pods that are not ready count with a metric of 0 when it would go up. The target is 80 % of the requests that one
-replica has in flight at its goodput; the metric includes those that wait in the gateway.
+Taken from Kubernetes' documentation ("Horizontal Pod Autoscaling": algorithm details, configurable scaling
+behaviour): desired = ceil(current * metric / target), nothing within a tolerance of 10 %, a round every 15 s; up by
+at most the larger of 100 % and 4 pods in 15 s, without a stabilisation window; down to the highest desired count of
+the last 300 s. Pods that are not ready count with a metric of 0 when it would go up. The target is 80 % of the
+requests that one replica has in flight at its goodput; the metric includes those that wait in the gateway.
 """
 
-from collections import deque
 from math import ceil
 from typing import Final
 
 from loadtest.simulation.scalers.benchmark import Benchmark
-from replicas.controller.decision import Decision, PoolDecision
-from replicas.controller.scaling_settings import PoolScaling
-from replicas.controller.snapshot import Snapshot
+from loadtest.simulation.scalers.one_pool import Window
+from replicas.controller.snapshot import Demand, PoolSnapshot
 
 SYNC_SECONDS: Final = 15.0
 TOLERANCE: Final = 0.1
@@ -24,49 +22,33 @@ TARGET: Final = 0.8
 
 
 class Hpa:
-    """Scales one pool."""
+    """The law."""
 
-    def __init__(self, pool: PoolScaling, benchmark: Benchmark) -> None:
-        self._pool = pool
+    def __init__(self, benchmark: Benchmark) -> None:
         self._target = TARGET * benchmark.in_flight
-        self._wanted: int | None = None
         self._next = 0.0
-        self._desired: deque[tuple[float, int]] = deque()
+        self._desired = Window(DOWN_SECONDS)
 
-    def decide(self, snapshot: Snapshot) -> Decision:
+    def wants(self, now: float, wanted: int, demand: Demand, pool: PoolSnapshot) -> int:
         """Return the count of the last round, or of a new one when it is due."""
-        pool = snapshot.pools[self._pool.name]
-        current = self._wanted if self._wanted is not None else pool.ready + len(pool.starting)
-        if snapshot.now >= self._next:
-            self._next = snapshot.now + SYNC_SECONDS
-            current = self._round(snapshot, current)
-        self._wanted = min(max(current, self._pool.min), self._pool.max)
-        return Decision(
-            at=snapshot.now,
-            pools={self._pool.name: PoolDecision(wanted=self._wanted, reason="in flight per pod")},
-            cost=None,
-            inputs={},
-            reasons=["in flight per pod"],
-        )
+        if now < self._next:
+            return wanted
+        self._next = now + SYNC_SECONDS
+        desired = self._desired_count(wanted, demand.in_flight + demand.waiting, pool.ready)
+        self._desired.add(now, desired)
+        if desired > wanted:
+            return min(desired, max(ceil(wanted * UP_FACTOR), wanted + UP_PODS))
+        return min(wanted, round(self._desired.most))
 
-    def _round(self, snapshot: Snapshot, current: int) -> int:
-        demand, ready = snapshot.demand, snapshot.pools[self._pool.name].ready
-        total = demand.in_flight + demand.waiting
-        desired = current
-        if ready:
-            ratio = total / ready / self._target
-            if ratio > 1 + TOLERANCE:
-                # Pods that are not ready count with 0, which may turn the direction: then nothing happens.
-                ratio = total / max(current, 1) / self._target
-                desired = max(current, ceil(current * ratio)) if ratio > 1 + TOLERANCE else current
-            elif ratio < 1 - TOLERANCE:
-                desired = ceil(ready * ratio)
-        elif total:
-            desired = max(current, 1)
-        now = snapshot.now
-        self._desired.append((now, desired))
-        while self._desired[0][0] < now - DOWN_SECONDS:
-            self._desired.popleft()
-        if desired > current:
-            return min(desired, max(ceil(current * UP_FACTOR), current + UP_PODS))
-        return min(current, max(count for _, count in self._desired))
+    def _desired_count(self, current: int, total: int, ready: int) -> int:
+        if not ready:
+            return max(current, 1) if total else current
+        ratio = total / ready / self._target
+        if abs(ratio - 1) <= TOLERANCE:
+            return current
+        if ratio > 1:
+            # Pods that are not ready count with 0; where that turns the direction, nothing happens.
+            return (
+                max(current, ceil(total / self._target)) if total / current / self._target > 1 + TOLERANCE else current
+            )
+        return ceil(ready * ratio)

@@ -167,7 +167,7 @@ def _measure(
 
 
 def _paced(pool: VirtualPool, lengths: Lengths, slo: Slo) -> tuple[float, float]:
-    """Return the answers with which a steady engine's step takes the target TPOT or its KV is full, and their seconds."""
+    """Return the answers at which a steady step takes the target TPOT or the KV is full, and the seconds of each."""
     timer, limits = pool.timer, pool.limits
     prompt, output = lengths.prompt_mean, lengths.output_mean
     per_answer, context = prompt / output, prompt + output / 2

@@ -91,9 +91,7 @@ class FluidRun:
         self.bins: dict[int, list[float]] = {}
         self.bin_seconds = max(30.0, load.curve.end / 1000)
         self.lives = Lives(pools, self, seed)
-        self.rounds = ScalingRounds(
-            scaler, self.lives, self, every=every, until=load.curve.end, forecaster=forecaster
-        )
+        self.rounds = ScalingRounds(scaler, self.lives, self, every=every, until=load.curve.end, forecaster=forecaster)
         for pool, count in zip(pools, ready, strict=True):
             self.lives.begin(pool, count)
 

@@ -39,7 +39,7 @@ class RequestRun:
         early: bool = False,
         forecaster: Forecaster | None = None,
     ) -> None:
-        """`ready` are the replicas of each pool at the start; with `moves`, what a preempted one had goes on elsewhere."""
+        """`ready` are the replicas of each pool at the start; `moves`: what a preempted one had goes on elsewhere."""
         self._requests = requests
         self._moves = moves
         self._engines = {pool.name: (pool.limits, pool.timer) for pool in pools}
