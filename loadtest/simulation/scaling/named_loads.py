@@ -60,9 +60,7 @@ def _unexpected(name: str, factor: float) -> ScalingLoad:
 
 
 def _after(curve: RateCurve, name: str, start: float, end: float) -> ScalingLoad:
-    return ScalingLoad(
-        name=name, curve=curve.cut(start, end), lengths=_CHAT, history=curve.cut(0.0, start)
-    )
+    return ScalingLoad(name=name, curve=curve.cut(start, end), lengths=_CHAT, history=curve.cut(0.0, start))
 
 
 def _weeks(count: int, seed: int) -> RateCurve:
