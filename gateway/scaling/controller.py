@@ -18,23 +18,22 @@ import msgspec
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
-from gateway.scaling.demand_reports import Report, demand_reports
+from gateway.scaling.demand.demand_reports import Report, demand_reports
 from gateway.scaling.intents import INTENTS, Intent, read_intents
 from gateway.scaling.launcher_calls import LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
 from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
-from gateway.scaling.model_controller import ModelController
+from gateway.scaling.model_controller import ModelController, RememberingScaler
 from gateway.scaling.overrides import Override, read_overrides
 from gateway.scaling.pool_facts import PoolFacts, announced, uses
 from gateway.scaling.reconcile import Plan, by_pool
 from gateway.scaling.settings import ScaledModel, ScaledPool
-from gateway.scaling.status import STATUS, DecisionRecord
+from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
 from gateway.scaling.status_of import StepTimes, status_of, steps_of
 from gateway.scaling.steady_clock import SteadyClock
 from gateway.scaling.stored_decisions import DECISIONS, MOST_STORED, read_decisions
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
-from replicas.controller.decision import Scaler
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.launchers.launcher import LaunchedReplica, Launcher
 
@@ -42,6 +41,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two rounds.
 ROUND_SECONDS: Final = 1.0
+#: Seconds between two writes of what scalers remember.
+MEMORY_SECONDS: Final = 10.0
+#: A hash: model -> what its scaler remembers.
+_MEMORY: Final = f"{PREFIX}memory"
 _NOT_IN_IDS: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -68,7 +71,7 @@ class Controller:
         storage: Storage,
         models: Sequence[ScaledModel],
         launchers: Mapping[str, Launcher],
-        scaler_of: Callable[[ModelScaling], Scaler],
+        scaler_of: Callable[[ModelScaling], RememberingScaler],
         name: str,
         clock: Callable[[], float] = time.monotonic,
         id_of: Callable[[str], str] = new_id,
@@ -85,6 +88,7 @@ class Controller:
         self._token: int | None = None
         self._learned: dict[str, Learned] = {}
         self._learned_at = 0.0
+        self._remembered_at = 0.0
         self._state = ""
 
     async def run(self) -> None:
@@ -161,9 +165,13 @@ class Controller:
     async def _take_over(self, holder: Holder) -> None:
         """Read what the last controller knew. What this one remembers of single replicas may be old."""
         learned, decisions = await read_learned(self._storage), await read_decisions(self._storage)
+        memories = await self._storage.hgetall(_MEMORY)
         for one in self.models:
             await one.rates.read(self._storage)
             one.forget_pools()
+            memory = memories.get(one.model.name.encode())
+            if memory is not None and not one.scaler.restore(memory):
+                log.warning("what was remembered of %s cannot be read: its scaling begins anew", one.model.name)
             for pool in one.model.pools:
                 one.learned[pool.name] = learned.get(field_of(pool), one.learned[pool.name])
             if not one.decisions:
@@ -249,6 +257,9 @@ class Controller:
         if now - self._learned_at >= WRITE_SECONDS:
             self._learned_at = now
             writes += self._learned_writes()
+        if now - self._remembered_at >= MEMORY_SECONDS:
+            self._remembered_at = now
+            writes += [Write("put", _MEMORY, one.model.name, one.scaler.memory()) for one in self.models]
         return writes
 
     def _learned_writes(self) -> list[Write]:

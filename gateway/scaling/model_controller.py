@@ -3,13 +3,14 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
-from gateway.scaling.demand_reports import ModelReport
+from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling.demand.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.intents import Intent
 from gateway.scaling.learned_pools import Learned, with_knowledge, with_startups
-from gateway.scaling.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.minute_rates import MinuteRates
 from gateway.scaling.overrides import NO_OVERRIDE, Override
 from gateway.scaling.pool_facts import PoolFacts, step_of
@@ -25,6 +26,18 @@ log = logging.getLogger(__name__)
 
 #: A decision that is like the last one is recorded again after so many seconds.
 RECORD_SECONDS = 60.0
+
+
+class RememberingScaler(Scaler, Protocol):
+    """A scaler whose memory another controller can go on from."""
+
+    def memory(self) -> bytes:
+        """What it remembers."""
+        ...
+
+    def restore(self, memory: bytes) -> bool:
+        """Go on from a memory; False where it cannot be read."""
+        ...
 
 
 class PoolCounts(msgspec.Struct):
@@ -53,10 +66,10 @@ def counts_of(intents: Sequence[Intent], facts: PoolFacts) -> PoolCounts:
 class ModelController:
     """One model in one controller process; `decide` and `plan` are called about once a second."""
 
-    def __init__(self, model: ScaledModel, scaler: Scaler, new_id: Callable[[str], str]) -> None:
+    def __init__(self, model: ScaledModel, scaler: RememberingScaler, new_id: Callable[[str], str]) -> None:
         """`new_id` gives an id of a pool's replica that is unique for ever."""
         self.model = model
-        self._scaler = scaler
+        self.scaler = scaler
         self._new_id = new_id
         self.rates = MinuteRates(model.name)
         self.learned: dict[str, Learned] = {pool.name: Learned() for pool in model.pools}
@@ -107,7 +120,7 @@ class ModelController:
         else:
             snapshot = self._snapshot(now, self.demand, facts, unavailable)
             try:
-                decision = self._safe(self._scaler.decide(snapshot), self.demand)
+                decision = self._safe(self.scaler.decide(snapshot), self.demand)
             except Exception as error:
                 log.exception("deciding on %s", self.model.name)
                 warning = f"no decision could be made ({type(error).__name__}: {error}): the last one holds"

@@ -33,9 +33,9 @@ def announced(observed: Iterable[LaunchedReplica], registrations: Iterable[Regis
     by_address = {replica.address: replica.id for replica in observed if replica.address}
     found = {}
     for registration in registrations:
-        id_ = by_address.get(registration.address)
-        if id_ is not None:
-            found[id_] = Announced(registration.address, LaunchStep.READY)
+        id_ = registration.launch_id or by_address.get(registration.address)
+        if id_:
+            found[id_] = Announced(registration.address, registration.step)
     return found
 
 

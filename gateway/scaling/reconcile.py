@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.scaling.intents import Intent, new_intent
+from gateway.scaling.intents import Intent
 from gateway.scaling.pool_facts import PoolFacts, Use, step_of
 from gateway.scaling.settings import ScaledPool
 from replicas.launchers.launcher import LaunchedReplica, LaunchStep
@@ -97,9 +97,10 @@ class PoolReconciler:
         if wanted is not None:
             for spot in (False, True):
                 count = wanted.spot if spot else wanted.replicas - wanted.spot
+                of_kind = [intent for intent in kept if intent.spot is spot]
                 # What may be taken over in a moment is not started once more.
-                count -= sum(replica.spot is spot for replica in doubtful)
-                self._resize([intent for intent in kept if intent.spot is spot], count, facts, plan, spot=spot)
+                coming = sum(replica.spot is spot for replica in doubtful)
+                self._resize(of_kind, count, coming, facts, plan, spot=spot)
         for id_ in [*self._asked, *self._told]:
             if id_ not in known and id_ not in plan.puts:
                 self._asked.pop(id_, None)
@@ -236,14 +237,16 @@ class PoolReconciler:
             taken.append(intent)
         return taken, doubtful
 
-    def _resize(self, intents: Sequence[Intent], count: int, facts: PoolFacts, plan: Plan, *, spot: bool) -> None:
+    def _resize(
+        self, intents: Sequence[Intent], count: int, coming: int, facts: PoolFacts, plan: Plan, *, spot: bool
+    ) -> None:
         running = [intent for intent in intents if intent.state == "run"]
         now = facts.now
         if len(running) > count:
-            for intent in sorted(running, key=lambda intent: _worth(intent, facts))[: len(running) - max(count, 0)]:
+            for intent in sorted(running, key=lambda intent: _worth(intent, facts))[: len(running) - count]:
                 self._retire(intent, facts, plan)
             return
-        missing = count - len(running)
+        missing = max(count - len(running) - coming, 0)
         coming_back = [intent for intent in intents if intent.state == "drain" and _may_stay(intent, facts)]
         for intent in sorted(coming_back, key=lambda intent: -intent.since)[:missing]:
             plan.puts[intent.id] = msgspec.structs.replace(intent, state="run", since=now, grace=0.0)
@@ -285,6 +288,21 @@ def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]
     if use is None:
         return True, 0.0, 0.0, -intent.made
     return True, use.kv_used, float(use.in_flight), -intent.made
+
+
+def new_intent(pool: ScaledPool, id_: str, now: float, *, spot: bool = False) -> Intent:
+    """Return an intent that a replica of the pool shall run."""
+    return Intent(
+        id=id_,
+        model=pool.model,
+        pool=pool.name,
+        shape=pool.scaling.shape,
+        role=pool.scaling.role,
+        version=pool.version,
+        spot=spot,
+        made=now,
+        since=now,
+    )
 
 
 def _may_stay(intent: Intent, facts: PoolFacts) -> bool:

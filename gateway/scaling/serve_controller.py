@@ -32,7 +32,7 @@ async def serve_controller(config: Config) -> None:
     Then the replicas of this machine are stopped, and the lease is given up.
 
     Raises:
-        ValueError: The store's address cannot be read.
+        SecretError: The store's address cannot be read.
     """
     store = open_store(config, timeout=_TIMEOUT_SECONDS)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
