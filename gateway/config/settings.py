@@ -79,6 +79,11 @@ class Config(Record, frozen=True, kw_only=True):
     admin: Annotated[Admin, Meta(description="The admin API.")] = Admin()
 
     @property
+    def scales(self) -> bool:
+        """Whether any pool's replicas are started and stopped by a launcher."""
+        return any(model.scales for model in self.models)
+
+    @property
     def model_names(self) -> tuple[str, ...]:
         """The names of all configured models."""
         return tuple(model.name for model in self.models)

@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Protocol
 
 from gateway.config.models.settings import Pool
@@ -66,6 +67,18 @@ def launch_command(config: Config, model_index: int, pool_index: int, order: Ord
     return [*command, "--listen", address]
 
 
+def command_base(engine: str) -> list[str]:
+    """The beginning of every `penstock replica` command line of an engine."""
+    return [sys.executable, "-P", "-m", "gateway.cli.main", "replica", "--engine", engine]
+
+
+def standby_socket(config: Config, name: str) -> Path:
+    """The path of the socket of a process in wait; its folder is there then. Raises as `launch_address`."""
+    path = socket_path(config.state_dir, f"standby-{name}.sock")
+    make_socket_folder(path)
+    return path
+
+
 def launch_address(config: Config, launch_id: str) -> str:
     """The address of a launched replica of this machine; the folder of its socket is there then.
 
@@ -95,8 +108,7 @@ def _command(config: Config, model_index: int, pool_index: int, shape: Shape, ro
     """The command line without what says where it listens."""
     model = config.models[model_index]
     pool = model.pools[pool_index]
-    command = [sys.executable, "-P", "-m", "gateway.cli.main", "replica"]
-    command += ["--engine", pool.engine, "--model", model.name]
+    command = [*command_base(pool.engine), "--model", model.name]
     if model.tokenizer is not None:
         command += ["--tokenizer", model.tokenizer]
     command += ["--max-sequence-tokens", str(model.context)]
@@ -120,6 +132,8 @@ def _engine_options(pool: Pool) -> list[str]:
         options += ["--pace-ms", str(settings.pace_ms)]
     if settings.output_tokens is not None:
         options += ["--output-tokens", str(settings.output_tokens)]
+    if settings.start is not None:
+        options += ["--simulate-start", ",".join(settings.start) or "none"]
     if settings.answers is not None:
         options += ["--answers", settings.answers]
     for adapter in settings.adapters:
