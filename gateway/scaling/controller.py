@@ -18,7 +18,7 @@ import msgspec
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
-from gateway.scaling.demand_reports import Report, demand_reports
+from gateway.scaling.demand.demand_reports import Report, demand_reports
 from gateway.scaling.intents import INTENTS, Intent, read_intents
 from gateway.scaling.launcher_calls import LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of

@@ -7,10 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.scaling.demand_reports import ModelReport
+from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling.demand.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.intents import Intent
 from gateway.scaling.learned_pools import Learned, with_knowledge, with_startups
-from gateway.scaling.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.minute_rates import MinuteRates
 from gateway.scaling.overrides import NO_OVERRIDE, Override
 from gateway.scaling.pool_facts import PoolFacts, step_of

@@ -11,7 +11,7 @@ from gateway.config.settings import Config
 from gateway.fleets.discovery.registrations import Registration, deregister, register
 from gateway.fleets.reports import report
 from gateway.scaling.controller import Controller
-from gateway.scaling.demand_reports import ModelReport, report_demand
+from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.intents import Intent, read_intents
 from gateway.scaling.settings import scaled_models
 from gateway.scaling.status import ModelStatus, read_status

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def launcher(*program: str, timeout_seconds: float = 30.0) -> CommandLauncher:
 
 async def problem(made: CommandLauncher, call: str = "observe") -> str:
     """What is said about a call."""
-    calls = {
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
         "observe": made.observe,
         "start": lambda: made.start([order("a")]),
         "stop": lambda: made.stop(["a"], 5.0),
@@ -75,7 +76,8 @@ async def test_start_and_stop_have_nothing_to_say(call: str, tmp_path: Path) -> 
     assert await problem(launcher(*write_answer(tmp_path, {"replicas": []})), call) == (
         "output: Object contains unknown field `replicas`"
     )
-    for answer in ({}, ""):
+    answers: tuple[object, ...] = ({}, "")
+    for answer in answers:
         made = launcher(*write_answer(tmp_path, answer))
         await made.start([order("a")])
         await made.stop(["a"], 5.0)
