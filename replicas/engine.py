@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from protos.launch_step import LaunchStep
 from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs, Work
-from replicas.launchers.launcher import LaunchStep
 
 #: Told that a step of a start begins.
 Tell = Callable[[LaunchStep], None]

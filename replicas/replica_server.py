@@ -15,6 +15,7 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
+from protos.launch_step import LaunchStep
 from protos.protocol_error import ProtocolError
 from protos.stock_codec import HEALTHY
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
@@ -22,7 +23,6 @@ from replicas.consumer import Consumer
 from replicas.engine import Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
-from replicas.launchers.launcher import LaunchStep
 from replicas.request_owner import RequestOwner
 from replicas.server_tls import ServerTls, add_port, server_credentials
 from replicas.startup import StartWatch, process_began, started

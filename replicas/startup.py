@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from protos.launch_step import LaunchStep
 from replicas.engine import Launched, Tell
-from replicas.launchers.launcher import LaunchStep
 
 #: The steps in their order.
 _ORDER: Final = tuple(LaunchStep)

@@ -119,6 +119,8 @@ def _engine_options(pool: Pool) -> list[str]:
         options += ["--pace-ms", str(settings.pace_ms)]
     if settings.output_tokens is not None:
         options += ["--output-tokens", str(settings.output_tokens)]
+    if settings.start is not None:
+        options += ["--simulate-start", ",".join(settings.start) or "none"]
     if settings.answers is not None:
         options += ["--answers", settings.answers]
     for adapter in settings.adapters:

@@ -4,62 +4,14 @@ The paper prints few numbers. Where neither it nor a data sheet has one, a coeff
 what follows from it is a property of the model, not a measurement. docs/fast-start.md lists them all.
 """
 
-import enum
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import Final
 
 from protos.types import Shape
+from replicas.fast_start.preparations import Preparation, WeightSource
 from replicas.profiles import H100, Gpu, ModelProfile
 from replicas.timing import Batch, RooflineTimer
-
-
-class WeightSource(enum.Enum):
-    """Where weights are loaded from.
-
-    `disk`: a local SSD (DRAM-miss). `page_cache`: main memory (DRAM-hit). `fork`: the GPUs of a running replica, over
-    the scale-up network. `slow_fork`: the same over the scale-out network.
-    """
-
-    DISK = "disk"
-    PAGE_CACHE = "page_cache"
-    FORK = "fork"
-    SLOW_FORK = "slow_fork"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
-    """What has been prepared before a replica is wanted; by default nothing.
-
-    `pod`: a place with its environment waits. `engine`: in it, a process with libraries and devices waits for weights
-    (`penstock replica --standby`). `kv_sizes`: the KV cache's size is configured and not found by profiling.
-    `dummy_request`: one is answered before the replica counts as ready. `pushed`: gateways are told, and do not poll.
-    """
-
-    pod: bool = False
-    engine: bool = False
-    weights: WeightSource = WeightSource.DISK
-    kv_sizes: bool = False
-    dummy_request: bool = False
-    pushed: bool = False
-
-
-COLD: Final = Preparation()
-ALL: Final = Preparation(
-    pod=True, engine=True, weights=WeightSource.FORK, kv_sizes=True, dummy_request=True, pushed=True
-)
-
-#: The names by which options and the configuration turn preparations on.
-NAMES: Final[Mapping[str, Mapping[str, object]]] = {
-    "pod": {"pod": True},
-    "engine": {"engine": True},
-    "page_cache": {"weights": WeightSource.PAGE_CACHE},
-    "fork": {"weights": WeightSource.FORK},
-    "slow_fork": {"weights": WeightSource.SLOW_FORK},
-    "kv_sizes": {"kv_sizes": True},
-    "dummy_request": {"dummy_request": True},
-}
 
 
 def _value(value: float, unit: str, means: str, source: str = "assumption") -> float:
@@ -211,17 +163,3 @@ class StartModel:
         c = self._c
         shared = 1 + c.pcie_contention * (self._sharing - 1)
         return self._bytes / (c.pcie_rate * c.pcie_reached) * shared
-
-
-def preparation(names: Sequence[str]) -> Preparation:
-    """Return what the names turn on; `all` is everything, and no name nothing. Raises ValueError."""
-    if list(names) == ["all"]:
-        return ALL
-    given: dict[str, object] = {}
-    for name in names:
-        if name not in NAMES:
-            raise ValueError(f"no preparation {name}; there are {', '.join(NAMES)}, and all of them as all")
-        if clash := given.keys() & NAMES[name].keys():
-            raise ValueError(f"{name} and another preparation exclude each other: both say {', '.join(clash)}")
-        given |= NAMES[name]
-    return Preparation(**given)  # type: ignore[arg-type]

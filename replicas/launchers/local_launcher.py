@@ -40,7 +40,7 @@ class LocalLauncher:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` is absolute, and is created.
+        """`folder` is absolute, and is created. The functions raise LauncherError, OSError or RuntimeError.
 
         Args:
             folder: Where records, locks and logs are.
@@ -75,7 +75,7 @@ class LocalLauncher:
             for order in orders:
                 try:
                     record = self._start(order, records)
-                except (LauncherError, OSError) as error:
+                except (LauncherError, OSError, RuntimeError) as error:
                     problems.append(f"{order.id[:80]}: {error}")
                 else:
                     records[order.id] = record
@@ -83,7 +83,7 @@ class LocalLauncher:
             raise LauncherError("; ".join(problems))
 
     def _start(self, order: ReplicaOrder, records: Mapping[str, LaunchRecord]) -> LaunchRecord:
-        """Start one replica, unless that was done before. Raises LauncherError and OSError."""
+        """Start one replica, unless that was done before. Raises LauncherError, and what the given functions raise."""
         if not _ID.fullmatch(order.id):
             raise LauncherError("an id has 1 to 63 of a-z, 0-9 and -")
         known = records.get(order.id)
@@ -147,12 +147,12 @@ class LocalLauncher:
     def _look(self, record: LaunchRecord) -> LaunchedReplica | None:
         """See how a replica is, and do what is due; None: it is gone. Raises OSError."""
         id_, now = record.order.id, self._clock()
+        status = self._reaped(id_)
         if record.gone_at is not None:
             # A clock that is behind has begun anew, with the machine.
             if not record.gone_at <= now < record.gone_at + GONE_SECONDS:
                 self._folder.remove(record)
             return None
-        status = self._reaped(id_)
         holder = self._holder(record)
         if holder.left_behind:
             holder.kill()

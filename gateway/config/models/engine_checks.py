@@ -16,6 +16,7 @@ from routing.transports.http.origin import origin_of
 
 #: Engines with the session protocol, whose replicas can have the role prefill or decode.
 SESSIONS: Final = ("simulated", "tensorrt_llm")
+_WEIGHT_SOURCES: Final = ("page_cache", "fork", "slow_fork")
 _DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Pool)}
 
 
@@ -100,6 +101,11 @@ def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
     if pool.simulated.adapters and not pool.simulated.max_adapters:
         yield f"{where}.simulated.max_adapters", "must be at least 1 for replicas with adapters"
+    prepared = pool.simulated.start or ()
+    if "all" in prepared and len(prepared) > 1:
+        yield f"{where}.simulated.start", "`all` stands alone"
+    if len(sources := [name for name in prepared if name in _WEIGHT_SOURCES]) > 1:
+        yield f"{where}.simulated.start", f"{' and '.join(sources)} exclude each other: weights come from one place"
     chosen = [
         name
         for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))

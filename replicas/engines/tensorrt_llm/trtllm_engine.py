@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from protos.launch_step import LaunchStep
 from protos.types import Failure, Finish, FinishReason, KvCreated, KvEvent, ReplicaInfo, Submit
 from replicas.engine import Delta, EngineStep, Tell
 from replicas.engines.tensorrt_llm import polling
@@ -22,7 +23,6 @@ from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
 from replicas.engines.tensorrt_llm.trtllm_requests import Requests
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
-from replicas.launchers.launcher import LaunchStep
 
 log = logging.getLogger(__name__)
 
