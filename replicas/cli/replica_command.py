@@ -24,6 +24,7 @@ from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.replica_engines import engines_of, prepare
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
+from replicas.fast_start.standby import NoOrder, wait_for_order
 
 if TYPE_CHECKING:
     from replicas.engine import Engine
@@ -122,6 +123,9 @@ def register(
         metavar="SOCKET",
         help="wait, with libraries loaded and no model, until an order on this socket gives the other options",
     )
+    parser.add_argument(
+        "--standby-seconds", type=float, metavar="N", help="end where nobody has connected to that socket for so long"
+    )
     registration.add_options(parser)
     tls = parser.add_argument_group("TLS on HOST:PORT addresses; the files are read anew when they change")
     tls.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM certificate to show; needs --tls-key")
@@ -168,6 +172,9 @@ def _run(
             began = time.monotonic()
         _check(arguments, registration)
         tls = _tls(arguments)
+    except NoOrder as error:
+        log.info("%s", error)
+        return 0
     except (ValueError, OSError) as error:
         return _refused(error)
     with registration.announced(arguments) as announcement:
@@ -182,6 +189,8 @@ def _check(arguments: argparse.Namespace, registration: Registration) -> None:
     """Check that the options fit together. Raises ValueError."""
     if not arguments.model:
         raise ValueError("give the model's name: --model")
+    if arguments.standby_seconds is not None:
+        raise ValueError("--standby-seconds goes with --standby")
     if not arguments.listen:
         raise ValueError("give an address to serve on: --listen or --port")
     registration.check(arguments)
@@ -199,11 +208,11 @@ def _ordered(
     Raises:
         ValueError: There are other options than may be given before the order.
         OSError: The socket cannot be used.
+        NoOrder: None came for too long.
     """
-    from replicas.fast_start.standby import wait_for_order
-
     engine, path = arguments.engine, arguments.standby
     alone = parser.parse_args(["--engine", engine, "--standby", str(path)])
+    alone.standby_seconds = arguments.standby_seconds
     for name, value in vars(arguments).items():
         if name in vars(alone) and value != getattr(alone, name):
             raise ValueError(f"with --standby the order gives --{name.replace('_', '-')}")
@@ -223,7 +232,7 @@ def _ordered(
 
     prepare(engine, load_tokenizer)
     log.info("waiting for an order on %s", path)
-    return wait_for_order(path, take)
+    return wait_for_order(path, take, arguments.standby_seconds)
 
 
 def _refused(error: ValueError | OSError) -> int:

@@ -41,17 +41,27 @@ class OrderRefused(Exception):
     """The process in wait cannot become that replica, and goes on waiting: one line that says why."""
 
 
-def wait_for_order(path: Path, take: Callable[[Sequence[str]], T]) -> T:
+class NoOrder(Exception):
+    """Nobody seems to need this process."""
+
+
+def wait_for_order(path: Path, take: Callable[[Sequence[str]], T], idle_seconds: float | None = None) -> T:
     """Listen on a socket at `path` until an order comes that `take` accepts; return what it made of the options.
 
     `take` refuses options by a ValueError, and the next order is waited for.
 
     Raises:
+        NoOrder: For `idle_seconds` nobody has connected; the socket is gone.
         OSError: The socket cannot be made, or a process waits there already.
     """
     with _listening(path) as listener:
+        listener.settimeout(idle_seconds)
         while True:
-            connection, _ = listener.accept()
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                path.unlink(missing_ok=True)
+                raise NoOrder(f"{path}: nobody has looked here for {idle_seconds:g} s") from None
             with connection:
                 connection.settimeout(_READ_SECONDS)
                 try:
