@@ -13,7 +13,6 @@ from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter,
 from gateway.scaling.demand.demand_reports import report_demand
 from gateway.scaling.demand.step_watch import StepWatch
 from gateway.scaling.first_replicas import FirstReplicas
-from gateway.scaling.settings import scaled_models
 from gateway.scheduling.queue_at_zero import QueueAtZero
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
@@ -72,7 +71,7 @@ class DemandReporter:
             watch = self._watches[name] = StepWatch(fleet.on_work)
             fleet.on_work = watch.worked
         self._away = False
-        self._first = FirstReplicas(storage, scaled_models(config), clock)
+        self._first = FirstReplicas(storage, [model for model in config.models if model.scales], clock)
         self._hurry = asyncio.Event()
         self._zero = [queue for queue in self._queues.values() if isinstance(queue, QueueAtZero)]
         for name, queue in self._queues.items():
