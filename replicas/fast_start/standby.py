@@ -7,6 +7,7 @@ answered as taken, so an order whose answer was lost was taken if the socket is 
 """
 
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+
+log = logging.getLogger(__name__)
 
 #: Bytes of a line, at most: an order is a command line.
 LONGEST: Final = 256 * 1024
@@ -56,6 +59,7 @@ def wait_for_order(path: Path, take: Callable[[Sequence[str]], T], idle_seconds:
     """
     with _listening(path) as listener:
         listener.settimeout(idle_seconds)
+        log.info("waiting for an order on %s", path)
         while True:
             try:
                 connection, _ = listener.accept()
