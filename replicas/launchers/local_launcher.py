@@ -42,7 +42,7 @@ class LocalLauncher:
         standby: StandbySlots | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` is absolute, and is created.
+        """`folder` is absolute, and is created. The functions raise LauncherError, OSError or RuntimeError.
 
         Args:
             folder: Where records, locks and logs are.
@@ -80,7 +80,7 @@ class LocalLauncher:
             for order in orders:
                 try:
                     record = self._start(order, records)
-                except (LauncherError, OSError) as error:
+                except (LauncherError, OSError, RuntimeError) as error:
                     problems.append(f"{order.id[:80]}: {error}")
                 else:
                     records[order.id] = record
@@ -88,7 +88,7 @@ class LocalLauncher:
             raise LauncherError("; ".join(problems))
 
     def _start(self, order: ReplicaOrder, records: Mapping[str, LaunchRecord]) -> LaunchRecord:
-        """Start one replica, unless that was done before. Raises LauncherError and OSError."""
+        """Start one replica, unless that was done before. Raises LauncherError, and what the given functions raise."""
         if not _ID.fullmatch(order.id):
             raise LauncherError("an id has 1 to 63 of a-z, 0-9 and -")
         known = records.get(order.id)
