@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from protos.types import Shape
 from replicas.launchers.command_launcher import CommandLauncher
@@ -68,7 +69,7 @@ def local(folder: Path, gpus: Sequence[int] | None = None, clock: float | None =
         assert address == f"unix:{folder}/{one.id}.sock"
         return [sys.executable, "-I", "-S", "-c", REPLICA, str(folder / f"{one.id}.begun"), one.version]
 
-    settings = {} if clock is None else {"clock": lambda: clock}
+    settings: dict[str, Any] = {} if clock is None else {"clock": lambda: clock}
     environment = {"PATH": os.environ["PATH"]}
     return LocalLauncher(
         folder / "launched", command_of, lambda id_: f"unix:{folder}/{id_}.sock", environment, gpus, **settings

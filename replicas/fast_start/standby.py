@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 LONGEST: Final = 256 * 1024
 #: Seconds in which whoever has connected must have sent the order.
 _READ_SECONDS: Final = 5.0
-#: Bytes of a socket's path, at most (unix(7)).
-_LONGEST_PATH: Final = 107
+#: Bytes of a socket's path, at most: unix(7), and one for the name that it has first.
+_LONGEST_PATH: Final = 106
 
 T = TypeVar("T")
 
@@ -122,9 +122,12 @@ def _listening(path: Path) -> socket.socket:
         path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
+    first = Path(f"{path}~")
     try:
-        listener.bind(str(path))
+        first.unlink(missing_ok=True)
+        listener.bind(str(first))
         listener.listen()
+        first.rename(path)  # who finds it can connect
     except OSError as error:
         listener.close()
         raise OSError(f"{path}: {error.strerror}") from error
