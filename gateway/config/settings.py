@@ -15,8 +15,8 @@ from gateway.config.base import Record
 from gateway.config.batches import Batches
 from gateway.config.discovery import Discovery
 from gateway.config.files import Files
-from gateway.config.launchers import Launchers
 from gateway.config.listen import Listen
+from gateway.config.models.launchers import Launchers
 from gateway.config.models.settings import Model
 from gateway.config.observability.settings import Observability
 from gateway.config.responses import Responses

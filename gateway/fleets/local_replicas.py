@@ -9,7 +9,6 @@ from typing import Final, Protocol
 from gateway.config.models.settings import Pool
 from gateway.config.secret_variables import environment_without, secret_variables
 from gateway.config.settings import Config
-from gateway.store.configured_store import store_url
 from gateway.store.socket_path import make_socket_folder, socket_path
 from protos.types import Role, Shape
 
@@ -100,6 +99,8 @@ def launch_environment(config: Config) -> Mapping[str, str]:
 
     Raises as `store_url`.
     """
+    from gateway.store.configured_store import store_url  # here: commands that start nothing need no client of a store
+
     return {**environment_without(secret_variables(config)), STORE_VARIABLE: store_url(config)}
 
 

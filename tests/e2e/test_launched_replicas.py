@@ -84,11 +84,10 @@ async def told(store: Store, wanted: Callable[[dict[str, Registration]], object]
     return found
 
 
-async def seen(
-    launcher: LocalLauncher, wanted: Callable[[dict[str, LaunchedReplica]], object]
-) -> LaunchedReplica | None:
+async def seen(launcher: LocalLauncher, wanted: Callable[[dict[str, LaunchedReplica]], object]) -> None:
+    """Wait until the launcher shows that, by launch id."""
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not wanted(found := {one.id: one for one in await launcher.observe()}):  # noqa: ASYNC110
+        while not wanted({one.id: one for one in await launcher.observe()}):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -75,7 +75,8 @@ async def test_start_and_stop_have_nothing_to_say(call: str, tmp_path: Path) -> 
     assert await problem(launcher(*write_answer(tmp_path, {"replicas": []})), call) == (
         "output: Object contains unknown field `replicas`"
     )
-    for answer in ({}, ""):
+    answers: tuple[object, ...] = ({}, "")
+    for answer in answers:
         made = launcher(*write_answer(tmp_path, answer))
         await made.start([order("a")])
         await made.stop(["a"], 5.0)
