@@ -111,11 +111,6 @@ class ReplicaServer:
         return self._engine.info
 
     @property
-    def sessions(self) -> int:
-        """The number of open sessions: those of gateways' workers."""
-        return len(self._sessions)
-
-    @property
     def condition(self) -> str:
         """The reason why the replica takes no requests, or `OK`."""
         if self.failed.done():
@@ -448,5 +443,5 @@ async def serve_pool(
 
 async def _attend(servers: list[ReplicaServer], attend: Callable[[int], None]) -> None:
     while True:
-        attend(sum(server.sessions for server in servers))
+        attend(sum(len(server._sessions) for server in servers))
         await asyncio.sleep(HEARTBEAT_SECONDS)

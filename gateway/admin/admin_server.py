@@ -23,7 +23,6 @@ from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.scaling_registry import ScalingRegistry
-from gateway.scaling.settings import scales
 from gateway.scaling.status import read_status
 from gateway.store.configured_store import open_store
 from gateway.telemetry.admin_changes import AdminChanges
@@ -48,7 +47,7 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = open_store(config)
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    told = partial(read_status, store) if scales(config) else None
+    told = partial(read_status, store) if config.scales else None
     live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
     page = MetricsPage(config, registry, store, told)
     scaling = ScalingRegistry(store, config)

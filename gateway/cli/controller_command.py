@@ -7,7 +7,6 @@ from pathlib import Path
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.provider_secret import SecretError
-from gateway.scaling.settings import scales
 from gateway.store.socket_path import SocketPathError
 from observability.logs import configure_logging
 
@@ -29,7 +28,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         config = load_config(arguments.config)
         configure_logging(config.observability.logs.format)
-        if not scales(config):
+        if not config.scales:
             print(f"penstock controller: {arguments.config}: no pool has a launcher", file=sys.stderr)
             return 1
         uvloop.run(serve_controller(config))

@@ -3,12 +3,12 @@
 import hashlib
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Protocol
 
 from gateway.config.models.settings import Pool
 from gateway.config.secret_variables import environment_without, secret_variables
 from gateway.config.settings import Config
-from gateway.store.configured_store import store_url
 from gateway.store.socket_path import make_socket_folder, socket_path
 from protos.types import Role, Shape
 
@@ -67,6 +67,18 @@ def launch_command(config: Config, model_index: int, pool_index: int, order: Ord
     return [*command, "--listen", address]
 
 
+def command_base(engine: str) -> list[str]:
+    """The beginning of every `penstock replica` command line of an engine."""
+    return [sys.executable, "-P", "-m", "gateway.cli.main", "replica", "--engine", engine]
+
+
+def standby_socket(config: Config, name: str) -> Path:
+    """The path of the socket of a process in wait; its folder is there then. Raises as `launch_address`."""
+    path = socket_path(config.state_dir, f"standby-{name}.sock")
+    make_socket_folder(path)
+    return path
+
+
 def launch_address(config: Config, launch_id: str) -> str:
     """The address of a launched replica of this machine; the folder of its socket is there then.
 
@@ -87,6 +99,8 @@ def launch_environment(config: Config) -> Mapping[str, str]:
 
     Raises as `store_url`.
     """
+    from gateway.store.configured_store import store_url  # here: commands that start nothing need no client of a store
+
     return {**environment_without(secret_variables(config)), STORE_VARIABLE: store_url(config)}
 
 
@@ -94,8 +108,7 @@ def _command(config: Config, model_index: int, pool_index: int, shape: Shape, ro
     """The command line without what says where it listens."""
     model = config.models[model_index]
     pool = model.pools[pool_index]
-    command = [sys.executable, "-P", "-m", "gateway.cli.main", "replica"]
-    command += ["--engine", pool.engine, "--model", model.name]
+    command = [*command_base(pool.engine), "--model", model.name]
     if model.tokenizer is not None:
         command += ["--tokenizer", model.tokenizer]
     command += ["--max-sequence-tokens", str(model.context)]

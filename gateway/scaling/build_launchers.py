@@ -5,11 +5,18 @@ from functools import partial
 
 from gateway.config.secret_variables import environment_without, provider_variables
 from gateway.config.settings import Config
-from gateway.fleets.local_replicas import launch_address, launch_command, launch_environment
+from gateway.fleets.local_replicas import (
+    command_base,
+    launch_address,
+    launch_command,
+    launch_environment,
+    standby_socket,
+)
 from gateway.scaling.settings import scaled_models
 from replicas.launchers.command_launcher import CommandLauncher
 from replicas.launchers.launcher import Launcher, LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
+from replicas.launchers.standby_slots import StandbySlots
 
 
 def build_launchers(config: Config) -> dict[str, Launcher]:
@@ -28,6 +35,7 @@ def build_launchers(config: Config) -> dict[str, Launcher]:
             partial(launch_address, config),
             launch_environment(config),
             config.launchers.local.gpus,
+            standby=_standby(config),
         )
     if "command" in used and (command := config.launchers.command) is not None:
         found["command"] = CommandLauncher(
@@ -38,6 +46,22 @@ def build_launchers(config: Config) -> dict[str, Launcher]:
             environment_without(provider_variables(config)),
         )
     return found
+
+
+def _standby(config: Config) -> StandbySlots | None:
+    """Return the processes in wait, None where there are none."""
+    count = config.launchers.local.standby
+    if not count:
+        return None
+    pools = (pool for model in scaled_models(config) for pool in model.pools if pool.launcher == "local")
+    engines = sorted({config.models[pool.model_index].pools[pool.pool_index].engine for pool in pools})
+    return StandbySlots(
+        config.state_dir.absolute() / "launched" / "standby",
+        [command_base(engine) for engine in engines],
+        count,
+        launch_environment(config),
+        partial(standby_socket, config),
+    )
 
 
 def _command_of(config: Config) -> Callable[[ReplicaOrder, str], Sequence[str]]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.config.models.settings import Model
 from gateway.scaling.status import FRESH_SECONDS, ModelStatus, PoolStatus, read_status
 from gateway.tenancy.tenants.transactions import Storage
 from protos.types import Role
@@ -13,7 +13,7 @@ from protos.types import Role
 NOTICE_SECONDS: Final = 2.0
 
 
-def first_replica_in(model: ScaledModel, status: ModelStatus | None, now: float) -> float:
+def first_replica_in(model: Model, status: ModelStatus | None, now: float) -> float:
     """Return the seconds from `now`, on the store's clock, until the model may serve; below 0 where it is late.
 
     `status` None: nothing is known but the configuration. A model of prefill and decode replicas needs one of each.
@@ -21,7 +21,9 @@ def first_replica_in(model: ScaledModel, status: ModelStatus | None, now: float)
     known = {pool.name: pool for pool in status.pools} if status is not None else {}
     waits: dict[Role, list[float]] = {}
     for pool in model.pools:
-        waits.setdefault(pool.scaling.role, []).append(_pool(pool, known.get(pool.name), now))
+        if pool.scaling is not None:
+            startup = pool.scaling.startup_seconds
+            waits.setdefault(pool.role, []).append(_seconds(startup, known.get(pool.name), now))
     soonest = {role: min(found) for role, found in waits.items()}
     both = [soonest[Role.BOTH]] if Role.BOTH in soonest else []
     if Role.PREFILL in soonest and Role.DECODE in soonest:
@@ -29,8 +31,7 @@ def first_replica_in(model: ScaledModel, status: ModelStatus | None, now: float)
     return min(both, default=max(soonest.values()))
 
 
-def _pool(pool: ScaledPool, status: PoolStatus | None, now: float) -> float:
-    startup = pool.scaling.startup_seconds
+def _seconds(startup: float, status: PoolStatus | None, now: float) -> float:
     if status is not None and status.startup_seconds is not None:
         startup = status.startup_seconds
     begun = [] if status is None else [replica.since for replica in status.starting]
@@ -40,9 +41,7 @@ def _pool(pool: ScaledPool, status: PoolStatus | None, now: float) -> float:
 class FirstReplicas:
     """What one worker knows of it; `look` reads it anew."""
 
-    def __init__(
-        self, storage: Storage, models: Sequence[ScaledModel], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, storage: Storage, models: Sequence[Model], clock: Callable[[], float] = time.monotonic) -> None:
         self._storage = storage
         self._models = {model.name: model for model in models}
         self._clock = clock

@@ -11,13 +11,11 @@ import msgspec
 
 from gateway.config.models.addresses import replica_name
 from gateway.fleets.drains import Drain
-from gateway.scaling.settings import ScaledPool
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
 from protos.types import Role, Shape
-from replicas.launchers.launcher import ReplicaOrder
 
 #: A hash: replica id -> intent.
 INTENTS: Final = f"{PREFIX}replicas"
@@ -51,36 +49,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
         """Model and pool."""
         return self.model, self.pool
 
-    @property
-    def order(self) -> ReplicaOrder:
-        """What its launcher is asked for."""
-        return ReplicaOrder(
-            id=self.id,
-            model=self.model,
-            pool=self.pool,
-            shape=self.shape,
-            role=self.role,
-            version=self.version,
-            spot=self.spot,
-        )
-
 
 _DECODER: Final = msgspec.json.Decoder(Intent)
-
-
-def new_intent(pool: ScaledPool, id_: str, now: float, *, spot: bool = False) -> Intent:
-    """Return an intent that a replica of the pool shall run."""
-    return Intent(
-        id=id_,
-        model=pool.model,
-        pool=pool.name,
-        shape=pool.scaling.shape,
-        role=pool.scaling.role,
-        version=pool.version,
-        spot=spot,
-        made=now,
-        since=now,
-    )
 
 
 async def read_intents(storage: Storage) -> list[Intent]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from gateway.scaling.intents import Intent
-from replicas.launchers.launcher import LaunchedReplica, Launcher, LauncherError
+from replicas.launchers.launcher import LaunchedReplica, Launcher, LauncherError, ReplicaOrder
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class LauncherCalls:
 
     async def _act(self, starts: Sequence[Intent], stops: Mapping[str, float], may_act: Callable[[], bool]) -> None:
         if starts and may_act():
-            await self._bounded("start", self._launcher.start([intent.order for intent in starts]))
+            await self._bounded("start", self._launcher.start([order_of(intent) for intent in starts]))
         for grace in sorted(set(stops.values())):
             if may_act():
                 self._doing = "stop"
@@ -120,3 +120,16 @@ class LauncherCalls:
             log.warning("the %s launcher: %s", self.name, problem)
         self._failed[doing] = problem
         self.errors += 1
+
+
+def order_of(intent: Intent) -> ReplicaOrder:
+    """What a launcher is asked for."""
+    return ReplicaOrder(
+        id=intent.id,
+        model=intent.model,
+        pool=intent.pool,
+        shape=intent.shape,
+        role=intent.role,
+        version=intent.version,
+        spot=intent.spot,
+    )

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.scaling.intents import Intent, new_intent
+from gateway.scaling.intents import Intent
 from gateway.scaling.pool_facts import PoolFacts, Use, step_of
 from gateway.scaling.settings import ScaledPool
 from replicas.launchers.launcher import LaunchedReplica, LaunchStep
@@ -288,6 +288,21 @@ def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]
     if use is None:
         return True, 0.0, 0.0, -intent.made
     return True, use.kv_used, float(use.in_flight), -intent.made
+
+
+def new_intent(pool: ScaledPool, id_: str, now: float, *, spot: bool = False) -> Intent:
+    """Return an intent that a replica of the pool shall run."""
+    return Intent(
+        id=id_,
+        model=pool.model,
+        pool=pool.name,
+        shape=pool.scaling.shape,
+        role=pool.scaling.role,
+        version=pool.version,
+        spot=spot,
+        made=now,
+        since=now,
+    )
 
 
 def _may_stay(intent: Intent, facts: PoolFacts) -> bool:

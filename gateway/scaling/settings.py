@@ -52,11 +52,6 @@ def scaled_models(config: Config) -> list[ScaledModel]:
     return found
 
 
-def scales(config: Config) -> bool:
-    """Whether any pool has a launcher."""
-    return any(pool.launcher is not None for model in config.models for pool in model.pools)
-
-
 def slo_of(model: Model) -> Slo:
     """Return the targets that the model's requests are measured by."""
     targets, settings = model.routing.targets or Targets(), model.scaling or _DEFAULTS

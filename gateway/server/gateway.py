@@ -47,7 +47,6 @@ from gateway.models.model_output import model_output
 from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
 from gateway.scaling.intents import scaling_drains
-from gateway.scaling.settings import scales
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
@@ -76,7 +75,7 @@ from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.shared_parts import SharedParts
 
 if TYPE_CHECKING:
-    from gateway.scaling.demand_reporter import DemandReporter
+    from gateway.scaling.demand.demand_reporter import DemandReporter
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +130,7 @@ class Gateway:
         model_guard = partial(served_model_guard, catalog.find, config.tiers[0], self._encoding)
         self._policies = Policies(config, self._store, GuardServices(model_guard, self._encoding, key_of))
         self._activity = Activity(self._store, {name: model.admission_queue for name, model in self.models.items()})
-        self._demand = _demand_reporter(self._store, config, holder, self.models) if scales(config) else None
+        self._demand = _demand_reporter(self._store, config, holder, self.models) if config.scales else None
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
         texts = {name: model.tokenizer for name, model in self.models.items()}
@@ -142,7 +141,7 @@ class Gateway:
             holder,
             fleets,
             finder=self._discovery,
-            more_drains=scaling_drains if scales(config) else None,
+            more_drains=scaling_drains if config.scales else None,
         )
         self._discovery.changed = self._exchange.apply_drains
         self._telemetry = Telemetry(
@@ -284,7 +283,7 @@ class Gateway:
 
 def _demand_reporter(store: Store, config: Config, worker: str, models: Mapping[str, ServedModel]) -> "DemandReporter":
     # Imported here: each worker pays for what it imports.
-    from gateway.scaling.demand_reporter import DemandReporter
+    from gateway.scaling.demand.demand_reporter import DemandReporter
 
     return DemandReporter(store, config, worker, models)
 

@@ -25,7 +25,6 @@ from gateway.admin.scrape_key import check_scrape_key
 from gateway.config.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
-from gateway.scaling.settings import scales
 from gateway.server.child_process import (
     FIRST_RESTART_SECONDS,
     HEALTHY_SECONDS,
@@ -197,7 +196,7 @@ def controller(config: Config, config_file: Path) -> Iterator[None]:
 
     At its end it stops the replicas that it has started on this machine: leave the block after the workers have ended.
     """
-    if not scales(config):
+    if not config.scales:
         yield
         return
     command = [sys.executable, "-P", "-m", "gateway.cli.main", "controller", "--config", str(config_file.resolve())]

@@ -1,8 +1,10 @@
 """Makes the engines of `penstock replica` from its options."""
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +33,22 @@ def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
     if arguments.engine == "tensorrt_llm":
         return [(arguments.listen[0], _tensorrt_llm(arguments, load_tokenizer))]
     return _simulated(arguments, load_tokenizer)
+
+
+def prepare(engine: str, load_tokenizer: LoadTokenizer) -> None:
+    """Load what every replica with this engine needs, whatever its model. Raises ValueError."""
+    from replicas import replica_server  # noqa: F401  # the server's libraries
+
+    if engine == "tensorrt_llm":
+        from replicas.engines.tensorrt_llm import trtllm_engine  # noqa: F401
+        from replicas.engines.tensorrt_llm.library import load_library
+
+        load_library()
+        return
+    from replicas.engines import simulated, simulated_start  # noqa: F401
+
+    with contextlib.suppress(NoTokenizer):
+        load_tokenizer(SIMULATED_TOKENIZER)
 
 
 def _refuse_foreign(arguments: argparse.Namespace) -> None:
@@ -109,6 +127,8 @@ def _starting(arguments: argparse.Namespace, engine: "SimulatedEngine") -> "Engi
     from replicas.fast_start.start_model import StartModel
 
     prepared = preparation(arguments.simulate_start)
+    if arguments.stood_by:
+        prepared = replace(prepared, engine=True)
     times = StartModel(engine.profile, engine.info.shape).times(prepared)
     return SimulatedStart(engine, times, dummy_request=prepared.dummy_request, speed=arguments.speed)
 

@@ -44,7 +44,10 @@ _DECODER: Final = msgspec.json.Decoder(LaunchRecord)
 
 
 class LaunchFolder:
-    """The folder. `ID.json` is a record, `ID.lock` the process's lock, `ID.log` its output."""
+    """The folder. `ID.json` is a record, `ID.lock` the process's lock, `ID.log` its output.
+
+    `ID.slot` is there while a process in wait is being told to become the replica (standby_slots.py).
+    """
 
     def __init__(self, path: Path) -> None:
         """`path` is absolute; it is created when it is needed."""
@@ -55,6 +58,9 @@ class LaunchFolder:
 
     def log_path(self, id_: str) -> Path:
         return self._path / f"{id_}.log"
+
+    def slot_path(self, id_: str) -> Path:
+        return self._path / f"{id_}.slot"
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -104,7 +110,8 @@ class LaunchFolder:
 
     def remove(self, record: LaunchRecord) -> None:
         """Remove a record with its lock and its log. Raises OSError."""
-        for path in (self.lock_path(record.order.id), self.log_path(record.order.id)):
+        id_ = record.order.id
+        for path in (self.lock_path(id_), self.log_path(id_), self.slot_path(id_)):
             path.unlink(missing_ok=True)
         (self._path / f"{record.order.id}.json").unlink(missing_ok=True)
 

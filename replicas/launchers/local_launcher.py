@@ -15,6 +15,7 @@ from protos.launch_step import LaunchStep
 from replicas.launchers.held_process import Holder, start_held
 from replicas.launchers.launch_folder import LaunchFolder, LaunchRecord
 from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.standby_slots import StandbySlots
 
 #: Seconds beyond the grace that a process has to end.
 KILL_MARGIN_SECONDS: Final = 5.0
@@ -38,9 +39,10 @@ class LocalLauncher:
         environment: Mapping[str, str],
         gpus: Sequence[int] | None = None,
         *,
+        standby: StandbySlots | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder` is absolute, and is created.
+        """`folder` is absolute, and is created. The functions raise LauncherError, OSError or RuntimeError.
 
         Args:
             folder: Where records, locks and logs are.
@@ -48,6 +50,8 @@ class LocalLauncher:
             address_of: Gives the address of a replica by its id: `unix:/PATH`, in a folder that exists.
             environment: The environment of the processes.
             gpus: Indexes of the GPUs that can be given, as `nvidia-smi` counts them; None: none are given.
+            standby: Processes in wait, one of which is taken where there is one; only without GPUs, since such a
+                process cannot be given any later.
             clock: This machine's monotonic clock, which all its processes share.
         """
         self._folder = LaunchFolder(folder)
@@ -55,6 +59,7 @@ class LocalLauncher:
         self._address_of = address_of
         self._environment = environment
         self._gpus = gpus
+        self._standby = standby
         self._clock = clock
         #: Process ids of this process's children, by the id of their replica.
         self._children: dict[str, int] = {}
@@ -75,7 +80,7 @@ class LocalLauncher:
             for order in orders:
                 try:
                     record = self._start(order, records)
-                except (LauncherError, OSError) as error:
+                except (LauncherError, OSError, RuntimeError) as error:
                     problems.append(f"{order.id[:80]}: {error}")
                 else:
                     records[order.id] = record
@@ -83,7 +88,7 @@ class LocalLauncher:
             raise LauncherError("; ".join(problems))
 
     def _start(self, order: ReplicaOrder, records: Mapping[str, LaunchRecord]) -> LaunchRecord:
-        """Start one replica, unless that was done before. Raises LauncherError and OSError."""
+        """Start one replica, unless that was done before. Raises LauncherError, and what the given functions raise."""
         if not _ID.fullmatch(order.id):
             raise LauncherError("an id has 1 to 63 of a-z, 0-9 and -")
         known = records.get(order.id)
@@ -103,14 +108,22 @@ class LocalLauncher:
         try:
             _remove_socket(address)
             command = self._command_of(order, address)
-            paths = (self._folder.lock_path(order.id), self._folder.log_path(order.id))
-            pid = start_held(command, environment, *paths)
+            pid = self._run(order, command, environment)
         except BaseException:
             self._folder.remove(record)
             raise
         if pid is not None:
             self._children[order.id] = pid
         return record
+
+    def _run(self, order: ReplicaOrder, command: Sequence[str], environment: Mapping[str, str]) -> int | None:
+        """Let a process in wait become the replica, or start one; return its id if it is a child. Raises OSError."""
+        paths = (self._folder.lock_path(order.id), self._folder.log_path(order.id))
+        if self._standby is not None:
+            taken, pid = self._standby.take(command, *paths, self._folder.slot_path(order.id))
+            if taken:
+                return pid
+        return start_held(command, environment, *paths)
 
     def _free_gpus(self, order: ReplicaOrder, records: Collection[LaunchRecord]) -> Sequence[int]:
         if self._gpus is None:
@@ -123,7 +136,9 @@ class LocalLauncher:
 
     def _observe(self) -> list[LaunchedReplica]:
         with _explained(), self._folder.exclusive():
-            seen = (self._look(record) for record in self._folder.records().values())
+            seen = [self._look(record) for record in self._folder.records().values()]
+            if self._standby is not None:
+                self._standby.fill()
             return [replica for replica in seen if replica is not None]
 
     def _stop(self, ids: Sequence[str], grace_seconds: float) -> None:
@@ -147,16 +162,18 @@ class LocalLauncher:
     def _look(self, record: LaunchRecord) -> LaunchedReplica | None:
         """See how a replica is, and do what is due; None: it is gone. Raises OSError."""
         id_, now = record.order.id, self._clock()
+        status = self._reaped(id_)
         if record.gone_at is not None:
             # A clock that is behind has begun anew, with the machine.
             if not record.gone_at <= now < record.gone_at + GONE_SECONDS:
                 self._folder.remove(record)
             return None
-        status = self._reaped(id_)
         holder = self._holder(record)
         if holder.left_behind:
             holder.kill()
         if holder.held:
+            if self._standby is not None and (mark := self._folder.slot_path(id_)).exists():
+                self._standby.resume(self._command_of(record.order, record.address), mark)
             return _seen(self._enforced(record, holder, now), LaunchStep.PROCESS)
         if record.kill_at is not None:
             _remove_socket(record.address)

@@ -104,6 +104,8 @@ def _gpu_problems(config: Config) -> Iterator[tuple[str, str]]:
     gpus = config.launchers.local.gpus
     if gpus is None:
         return
+    if config.launchers.local.standby:
+        yield "launchers.local.standby", "not with gpus: which ones a process has must be known when it begins"
     if len(set(gpus)) < len(gpus):
         yield "launchers.local.gpus", "the same GPU is listed twice"
     least = 0

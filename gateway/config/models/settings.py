@@ -227,6 +227,11 @@ class Model(Record, frozen=True, kw_only=True):
     ] = False
 
     @property
+    def scales(self) -> bool:
+        """Whether a launcher starts and stops replicas of any of its pools."""
+        return any(pool.launcher is not None for pool in self.pools)
+
+    @property
     def tokenizer_path(self) -> Path | None:
         """The path of the tokenizer's files; None for a bundled tokenizer or for none."""
         return Path(self.tokenizer) if self.tokenizer is not None and "/" in self.tokenizer else None

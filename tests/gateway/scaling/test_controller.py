@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from gateway.scaling.demand_reports import ModelReport
+from gateway.scaling.demand.demand_reports import ModelReport
 from gateway.scaling.intents import INTENTS, drains_of_intents
 from gateway.scaling.lease import LEASE_SECONDS
 from gateway.scaling.stored_decisions import read_decisions
@@ -11,6 +11,8 @@ from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.launch_step import LaunchStep
+from protos.types import Shape
+from replicas.launchers.launcher import ReplicaOrder
 from tests.gateway.scaling.scaled import World, scaled_config, scaled_world, scaler_of, want
 
 FLUSH = Script("return redis.call('FLUSHALL')")
@@ -224,9 +226,7 @@ async def test_a_replica_that_nobody_wants_is_drained_after_a_second_look(store_
         want(one, 1)
         await world.round(one)
         await world.ready()
-        await world.launcher.start([(await world.intents())[world.launcher.starts[0]].order])
-        stranger = next(iter((await world.intents()).values())).order
-        await world.launcher.start([type(stranger)(id="stranger", model="m", pool="p", shape=stranger.shape)])
+        await world.launcher.start([ReplicaOrder(id="stranger", model="m", pool="p", shape=Shape())])
         await world.round(one)
         assert world.launcher.stops == []
         await world.round(one, times=6)
@@ -263,14 +263,17 @@ async def test_a_new_controller_without_reports_keeps_what_runs(store_url: str) 
         assert len(world.launcher.starts) == 3
 
 
-@pytest.mark.parametrize("busy", [{"waiting": 1}, {"in_flight": 1}])
-async def test_a_fleet_with_work_does_not_go_to_zero(store_url: str, busy: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "busy",
+    [ModelReport(window=30.0, arrivals=0.0, waiting=1), ModelReport(window=30.0, arrivals=0.0, in_flight=1)],
+)
+async def test_a_fleet_with_work_does_not_go_to_zero(store_url: str, busy: ModelReport) -> None:
     async with scaled_world(store_url) as world:
         one = world.controller()
         want(one, 1)
         await world.round(one)
         await world.ready()
-        world.demand = ModelReport(window=30.0, arrivals=0.0, **busy)
+        world.demand = busy
         want(one, 0)
         await world.round(one, times=3)
         assert (await world.status()).pools[0].wanted == 1

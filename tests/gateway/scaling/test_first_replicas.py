@@ -3,19 +3,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.scaling.first_replicas import NOTICE_SECONDS, FirstReplicas, first_replica_in
-from gateway.scaling.settings import ScaledModel, scaled_models
 from gateway.scaling.status import FRESH_SECONDS, ScalingStatus
 from tests.gateway.admin.scaling_samples import NOW, model, pool, progress, status
 
 
-def scaled(*pools: dict[str, Any]) -> ScaledModel:
+def scaled(*pools: dict[str, Any]) -> Model:
     given: dict[str, Any] = {"engine": "simulated", "replicas": "registered", "launcher": "local"}
     bounds = {"min": 0, "max": 2, "startup_seconds": 120.0}
     listed = [given | {"name": "small", "scaling": bounds} | one for one in pools or ({},)]
     found = {"models": [{"name": "m", "tokenizer": "t", "context": 9, "pools": listed}]}
-    return scaled_models(msgspec.convert(found, Config))[0]
+    return msgspec.convert(found, Config).models[0]
 
 
 def test_without_a_controller_it_is_what_the_configuration_says() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.scaling.demand_reports import BUCKETS, ModelReport, PoolReport, quantile
+from gateway.scaling.demand.demand_reports import BUCKETS, ModelReport, PoolReport, quantile
 from replicas.controller.snapshot import Demand
 from routing.estimates.step_model import LearnedSteps
 

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
-from gateway.scaling.demand_counter import AdmissionQueue, DemandCounter, Fleet
-from gateway.scaling.demand_reports import report_demand
+from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter, Fleet
+from gateway.scaling.demand.demand_reports import report_demand
+from gateway.scaling.demand.step_watch import StepWatch
 from gateway.scaling.first_replicas import FirstReplicas
-from gateway.scaling.settings import scaled_models
-from gateway.scaling.step_watch import StepWatch
 from gateway.scheduling.queue_at_zero import QueueAtZero
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
 from protos.types import Work
 from routing.contracts.policy import ReplicaView
+from routing.contracts.policy_settings import Targets
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ class DemandReporter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`models` are all of the worker's, by name. Takes over the `on_work` of those fleets that scale."""
-        scaled = {model.name: models[model.name] for model in scaled_models(config)}
-        slos = {model.name: model.scaling.slo for model in scaled_models(config)}
-        self.counter = DemandCounter(slos, clock)
+        targets = {model.name: model.routing.targets or Targets() for model in config.models if model.scales}
+        scaled = {name: models[name] for name in targets}
+        self.counter = DemandCounter(targets, clock)
         self._storage = storage
         self._worker = worker
         self._fleets = {name: model.fleet for name, model in scaled.items()}
@@ -71,7 +71,7 @@ class DemandReporter:
             watch = self._watches[name] = StepWatch(fleet.on_work)
             fleet.on_work = watch.worked
         self._away = False
-        self._first = FirstReplicas(storage, scaled_models(config), clock)
+        self._first = FirstReplicas(storage, [model for model in config.models if model.scales], clock)
         self._hurry = asyncio.Event()
         self._zero = [queue for queue in self._queues.values() if isinstance(queue, QueueAtZero)]
         for name, queue in self._queues.items():

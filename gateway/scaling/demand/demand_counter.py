@@ -6,12 +6,12 @@ from math import exp
 from typing import Final, Protocol
 
 from gateway.fleets.listing import UNREPORTED_LOAD
-from gateway.scaling.demand_reports import BUCKETS, ModelReport, PoolReport, Report, bucket_of
-from gateway.scaling.step_watch import StepWatch
+from gateway.scaling.demand.demand_reports import BUCKETS, ModelReport, PoolReport, Report, bucket_of
+from gateway.scaling.demand.step_watch import StepWatch
 from observability.outcome import Outcome
 from observability.record import RequestRecord
-from replicas.controller.scaling_settings import Slo
 from routing.contracts.policy import ReplicaView
+from routing.contracts.policy_settings import Targets
 from routing.health.replica_status import ReplicaStatus
 
 #: Seconds over which arrivals and latencies are counted.
@@ -26,7 +26,7 @@ _ADMITTED: Final = ("at_once", "waited")
 class Fleet(Protocol):
     """A model's replicas, as far as they are counted."""
 
-    def statuses(self) -> list[ReplicaStatus]:
+    def statuses(self) -> Sequence[ReplicaStatus]:
         """The status of every replica."""
         ...
 
@@ -61,9 +61,9 @@ class DemandCounter:
     one. What was refused for its own sake, such as a limit, is no demand.
     """
 
-    def __init__(self, slos: Mapping[str, Slo], clock: Callable[[], float]) -> None:
-        """`slos` are the targets by model; `clock` counts seconds."""
-        self._models = {name: _Model(slo, clock()) for name, slo in slos.items()}
+    def __init__(self, targets: Mapping[str, Targets], clock: Callable[[], float]) -> None:
+        """`targets` are by model; `clock` counts seconds."""
+        self._models = {name: _Model(of_model, clock()) for name, of_model in targets.items()}
         self._clock = clock
 
     def take(self, records: Sequence[RequestRecord]) -> None:
@@ -87,8 +87,8 @@ class DemandCounter:
 
 
 class _Model:
-    def __init__(self, slo: Slo, now: float) -> None:
-        self._slo = slo
+    def __init__(self, targets: Targets, now: float) -> None:
+        self._targets = targets
         self._refused = 0
         #: Sums that fade: requests, prompt, cached and output tokens.
         self._sums = [0.0, 0.0, 0.0, 0.0]
@@ -110,12 +110,12 @@ class _Model:
         sums[1] += record.prompt_tokens
         sums[2] += record.cached_tokens
         sums[3] += record.completion_tokens
-        target = self._slo.first_token(record.prompt_tokens)
+        target = self._targets.first_token(record.prompt_tokens)
         self._ttft[bucket_of((record.first_token - record.arrived) / target)] += 1
         tokens = record.completion_tokens / max(record.sequences, 1)
         if tokens > 1 and record.last_token > record.first_token:
             pace = (record.last_token - record.first_token) / (tokens - 1)
-            self._tpot[bucket_of(pace / self._slo.tpot)] += 1
+            self._tpot[bucket_of(pace / self._targets.tpot)] += 1
 
     def report(self, now: float, fleet: Fleet, queue: AdmissionQueue, watch: StepWatch) -> ModelReport:
         admitted = sum(count for (_, kind), count in queue.admissions.items() if kind in _ADMITTED)
