@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from protos.types import Shape
 from replicas.launchers.command_launcher import CommandLauncher
