@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
+from functools import partial
 from typing import Final
 
 from granian.constants import HTTPModes, Interfaces
@@ -22,6 +23,7 @@ from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.scaling_registry import ScalingRegistry
+from gateway.scaling.status import read_status
 from gateway.store.configured_store import open_store
 from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.providers.vault import ProviderVault
@@ -45,8 +47,9 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = open_store(config)
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    live = Feed(LiveReader(config, registry, store, replicas))
-    page = MetricsPage(config, registry, store)
+    told = partial(read_status, store) if config.scales else None
+    live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
+    page = MetricsPage(config, registry, store, told)
     scaling = ScalingRegistry(store, config)
     service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text, scaling)
     scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)

@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.drains import Drain, drains_of, grace_ends
-from gateway.fleets.reports import found_replicas, report
+from gateway.fleets.reports import Reporter, found_replicas
 from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
 from routing.health.replica_status import ReplicaStatus
@@ -25,8 +25,8 @@ SYNC_SECONDS: Final = 0.5
 class Drainable(Protocol):
     """A fleet whose replicas can be drained."""
 
-    def statuses(self) -> list[ReplicaStatus]:
-        """The status of every replica."""
+    def statuses(self) -> Sequence[ReplicaStatus]:
+        """The status of every replica; the same object only where none has changed."""
         ...
 
     def drain(self, until: Mapping[str, float]) -> None:
@@ -69,7 +69,7 @@ class FleetSync:
         self._drains: list[Drain] = []
         #: Offset from the store's clock to `clock`.
         self._offset = 0.0
-        self._worker = worker
+        self._reporter = Reporter(storage, worker)
         self._fleets = fleets
         self._clock = clock
         self._away = False
@@ -109,7 +109,7 @@ class FleetSync:
     async def exchange(self) -> None:
         """Exchange once."""
         try:
-            now = await report(self._storage, self._worker, self._statuses())
+            now = await self._reporter.report(self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
             if self._more_drains is not None:
                 drains += await self._more_drains(self._storage)
@@ -140,5 +140,5 @@ class FleetSync:
         for model, fleet in self._fleets.items():
             fleet.drain(until[model])
 
-    def _statuses(self) -> dict[str, list[ReplicaStatus]]:
+    def _statuses(self) -> dict[str, Sequence[ReplicaStatus]]:
         return {model: fleet.statuses() for model, fleet in self._fleets.items()}

@@ -32,6 +32,7 @@ from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
 from gateway.scaling.status_of import StepTimes, status_of, steps_of
 from gateway.scaling.steady_clock import SteadyClock
 from gateway.scaling.stored_decisions import DECISIONS, MOST_STORED, read_decisions
+from gateway.scaling.stored_rates import RATES
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
 from replicas.controller.scaling_settings import ModelScaling
@@ -105,7 +106,12 @@ class Controller:
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
-            await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Abandon calls and fits that are under way."""
+        await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
+        await asyncio.gather(*(one.rates.aclose() for one in self.models))
 
     async def _renew(self) -> None:
         while True:
@@ -165,9 +171,10 @@ class Controller:
     async def _take_over(self, holder: Holder) -> None:
         """Read what the last controller knew. What this one remembers of single replicas may be old."""
         learned, decisions = await read_learned(self._storage), await read_decisions(self._storage)
-        memories = await self._storage.hgetall(_MEMORY)
+        memories, rates = await self._storage.hgetall(_MEMORY), await self._storage.hgetall(RATES)
         for one in self.models:
-            await one.rates.read(self._storage)
+            if (raw := rates.get(one.model.name.encode())) is not None:
+                one.rates.restore(raw)
             one.forget_pools()
             memory = memories.get(one.model.name.encode())
             if memory is not None and not one.scaler.restore(memory):

@@ -11,12 +11,12 @@ from gateway.scaling.demand.demand_reports import ModelReport
 from gateway.scaling.demand.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.intents import Intent
 from gateway.scaling.learned_pools import Learned, with_knowledge, with_startups
-from gateway.scaling.minute_rates import MinuteRates
 from gateway.scaling.overrides import NO_OVERRIDE, Override
 from gateway.scaling.pool_facts import PoolFacts, step_of
 from gateway.scaling.reconcile import Plan, PoolReconciler, Wanted
 from gateway.scaling.settings import ScaledModel, ScaledPool
 from gateway.scaling.status import MOST_DECISIONS, DecisionRecord, PoolDecided
+from gateway.scaling.stored_rates import StoredRates, usable
 from replicas.controller.decision import Decision, PoolDecision, Scaler
 from replicas.controller.snapshot import Demand, Forecast, PoolSnapshot, Snapshot
 from replicas.launchers.launcher import LaunchStep
@@ -71,7 +71,7 @@ class ModelController:
         self.model = model
         self.scaler = scaler
         self._new_id = new_id
-        self.rates = MinuteRates(model.name)
+        self.rates = StoredRates(model.name)
         self.learned: dict[str, Learned] = {pool.name: Learned() for pool in model.pools}
         self.override = NO_OVERRIDE
         self.demand: Demand | None = None
@@ -113,6 +113,7 @@ class ModelController:
         decision is nonsense, the last one holds.
         """
         self.counts = {pool.name: counts_of(intents[pool.name], facts[pool.name]) for pool in self.model.pools}
+        self.forecast = usable(self.rates.forecast, now)
         decision: Decision | None = None
         warning = ""
         if self.demand is None:
@@ -126,6 +127,8 @@ class ModelController:
                 warning = f"no decision could be made ({type(error).__name__}: {error}): the last one holds"
         if decision is None:
             decision = self._held(now, warning or "the decision was unsafe: the last one holds")
+        if self.rates.warning:
+            decision = msgspec.structs.replace(decision, warnings=[*decision.warnings, self.rates.warning])
         before, self.decision = self.decision, decision
         self.decided[_change(before, decision)] += 1
         return self._record(before, decision)

@@ -19,6 +19,7 @@ from gateway.api.server.services import Bounds, Services
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
+from gateway.config.models.scaling import Scaling
 from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import GuardServices
@@ -49,6 +50,7 @@ from gateway.scaling.intents import scaling_drains
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
+from gateway.scheduling.queue_at_zero import QueueAtZero
 from gateway.store.configured_store import open_store
 from gateway.store.store_client import Store
 from gateway.telemetry.telemetry import Telemetry
@@ -243,6 +245,11 @@ class Gateway:
             for model in self.models.values()
             for replica, problem in model.fleet.problems().items()
         ]
+        found += [
+            f"model {model.name}: no replica runs, as its pools' min allow; the next request starts one"
+            for model in self.models.values()
+            if model.at_zero
+        ]
         found += self._discovery.problems()
         found += self._provider_keys.problems
         try:
@@ -253,7 +260,7 @@ class Gateway:
 
     async def ready(self) -> bool:
         """Return whether a request for any model could be served now, of at least one tenant; never while draining."""
-        if self.draining or not all(model.fleet.ready for model in self.models.values()):
+        if self.draining or not all(model.ready for model in self.models.values()):
             return False
         try:
             await self._store.ping()
@@ -312,6 +319,13 @@ def serve_model(
         shared=shared,
     )
     dispatch_context = DispatchContext(fleet, policy, hedging=model.routing.hedging)
+    scaling, launched = model.scaling or Scaling(), [pool.scaling for pool in model.pools if pool.launcher is not None]
+    if launched and scaling.mode == "act":
+        queue: AdmissionQueue = QueueAtZero(
+            fleet, policy, config.admission, scaling.wait_seconds, cached=dispatch_context.cached
+        )
+    else:
+        queue = AdmissionQueue(fleet, policy, config.admission, cached=dispatch_context.cached)
     return ServedModel(
         name=model.name,
         created=created,
@@ -327,7 +341,7 @@ def serve_model(
         dispatch_context=dispatch_context,
         lengths=AnswerLengths(QuantileDecodeLength()),
         plans=Plans(model.name, model.price or FREE),
-        admission_queue=AdmissionQueue(fleet, policy, config.admission, cached=dispatch_context.cached),
+        admission_queue=queue,
         first_tokens=FirstTokenTimes(),
         price=model.price or FREE,
         fallbacks=model.fallbacks,
@@ -337,4 +351,7 @@ def serve_model(
         media=config.listen.media,
         media_rule=media_rule(model),
         embeddings=model.embeddings,
+        from_zero=scaling.mode == "act"
+        and len(launched) == len(model.pools)
+        and all(pool is not None and pool.min == 0 for pool in launched),
     )

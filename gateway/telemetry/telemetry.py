@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model
+from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model, Request
 from gateway.telemetry.metrics_publisher import MetricsPublisher
 from gateway.telemetry.record_publisher import RecordPublisher
 from observability.digests import Digests, digest_key
@@ -30,7 +30,7 @@ class Telemetry:
         config: Config,
         worker: str,
         models: Mapping[str, Model],
-        in_flight: Collection[object],
+        in_flight: Collection[Request],
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
         more_sinks: Sequence[Sink] = (),

@@ -35,6 +35,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     busy_at: float | None = None
     history: Sequence[RateSample] = ()
+    sample: RateSample = RateSample(0.0, 0.0, 1.0, 0.0, 1.0)
     needs: Sequence[NeededRate] = ()
     wanted: Sequence[WantedCounts] = ()
     workload: Workload | None = None

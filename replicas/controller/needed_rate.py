@@ -5,7 +5,7 @@ from math import isfinite
 
 import msgspec
 
-from replicas.controller.rate_history import RateSample, growth, steady_rate
+from replicas.controller.rate_history import RateSample, growth
 from replicas.controller.snapshot import Forecast
 
 #: What was expected of now may be off by this share before a forecast counts as refuted.
@@ -35,7 +35,7 @@ def needed_rate(
     forecast: Forecast | None,
 ) -> NeededNow:
     """Return what is needed `startup` seconds from now on, while `backlog` requests more than can run are there."""
-    steady = steady_rate(history, now)
+    steady = now.mean
     grown = growth(history, now, startup)
     drain = backlog / max(startup, LEAST_DRAIN)
     expected, warnings = 0.0, []

@@ -6,7 +6,7 @@ import msgspec
 
 from replicas.controller.memory import Memory
 from replicas.controller.pool_state import learned_startups
-from replicas.controller.rate_history import RateSample, with_sample
+from replicas.controller.rate_history import RateSample, sampled, with_sample
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.snapshot import Demand, Snapshot
 from replicas.controller.stability import HOLE
@@ -28,7 +28,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     if settled is None or settled > now or ready != memory.ready:
         settled = now
     served, gpus = memory.served, sum(ready.get(pool.name, 0) * pool.shape.gpus for pool in scaling.pools)
-    sample = sample_of(snapshot)
+    sample = _sample(memory, snapshot)
     if gpus and now - settled >= SETTLE:
         in_time = max(demand.ttft_ratio, demand.tpot_ratio) <= 1
         per_gpu = sample.rate / gpus
@@ -40,6 +40,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
         since=since,
         busy_at=now if busy else memory.busy_at,
         history=with_sample(memory.history, sample),
+        sample=sample,
         needs=tuple(need for need in memory.needs if need.at <= now),
         workload=workload_of(demand) or memory.workload,
         startup=startup,
@@ -50,12 +51,13 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     )
 
 
-def sample_of(snapshot: Snapshot) -> RateSample:
-    """Return the rate that a snapshot shows; one that is no rate counts as 0."""
+def _sample(memory: Memory, snapshot: Snapshot) -> RateSample:
+    """Return the rate that a snapshot shows; one that is no rate counts as 0, which its window makes nothing of."""
     demand = snapshot.demand
     rate = demand.requests_per_second
+    window = max(demand.window, 1.0) if isfinite(demand.window) else 1.0
     good = isfinite(rate) and rate >= 0
-    return RateSample(snapshot.now, rate if good else 0.0, max(demand.window, 1.0) if isfinite(demand.window) else 1.0)
+    return sampled(memory.history, snapshot.now, rate if good else 0.0, window)
 
 
 def _busy(demand: Demand) -> bool:

@@ -10,7 +10,7 @@ from replicas.controller.fleet_capacity import FleetCapacity
 from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
 from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
-from replicas.controller.observe import SETTLE, sample_of
+from replicas.controller.observe import SETTLE
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
 from replicas.controller.pool_capacities import pool_capacities
 from replicas.controller.pool_state import PoolState
@@ -53,7 +53,7 @@ def sized(
     startup = max(state.startup for state in states.values())
     need = needed_rate(
         memory.history,
-        sample_of(snapshot),
+        memory.sample,
         backlog=_backlog(scaling, snapshot, states, capacity, served),
         startup=startup,
         forecast=snapshot.forecast,
@@ -125,7 +125,7 @@ def _felt(
 
     While replicas start, or have just been ready, what clients see is the shortage that these end.
     """
-    found = signals(scaling, snapshot, sample_of(snapshot).rate, served)
+    found = signals(scaling, snapshot, memory.sample.rate, served)
     pressed = pressure(found, WEIGHTS)
     inputs = {**{f"signal_{name}": value for name, value in found.named().items()}, "pressure": pressed}
     settled = snapshot.now - (snapshot.now if memory.settled_at is None else memory.settled_at) >= SETTLE

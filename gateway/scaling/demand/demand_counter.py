@@ -26,7 +26,7 @@ _ADMITTED: Final = ("at_once", "waited")
 class Fleet(Protocol):
     """A model's replicas, as far as they are counted."""
 
-    def statuses(self) -> list[ReplicaStatus]:
+    def statuses(self) -> Sequence[ReplicaStatus]:
         """The status of every replica."""
         ...
 

@@ -17,7 +17,7 @@ from gateway.store.unreadable import readable
 from gateway.tenancy.tenants.transactions import Storage
 from routing.estimates.step_model import LearnedSteps
 
-_KEYS: Final = (f"{PREFIX}times", f"{PREFIX}reports")
+_KEYS: Final = (f"{PREFIX}times", f"{PREFIX}reports", f"{PREFIX}numbers")
 # The script of the replicas' reports, over keys of our own.
 _REPORTS: Final = Script.load("gateway.fleets", "reports.lua")
 
@@ -72,7 +72,8 @@ async def report_demand(storage: Storage, worker: str, report: Report) -> None:
     Raises:
         StoreUnavailable: The store did not answer.
     """
-    arguments: list[str | bytes] = [str(REPORT_SECONDS), "", worker, msgspec.msgpack.encode(report)]
+    # Every report is a new one: their number says nothing.
+    arguments: list[str | bytes] = [str(REPORT_SECONDS), "", worker, "0", msgspec.msgpack.encode(report)]
     await storage.run(_REPORTS, _KEYS, arguments)
 
 

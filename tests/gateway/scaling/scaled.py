@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.config.settings import Config
 from gateway.fleets.discovery.registrations import Registration, deregister, register
-from gateway.fleets.reports import report
+from gateway.fleets.reports import Reporter
 from gateway.scaling.controller import Controller
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.intents import Intent, read_intents
@@ -109,6 +109,7 @@ class World:
         self.store = store
         self.config = config
         self.launcher = FakeLauncher()
+        self.reporter = Reporter(store, "w")
         self.now = 1000.0
         self._ids = 0
         #: What each worker says; None: nobody reports.
@@ -163,7 +164,7 @@ class World:
             )
             for replica in self.launcher.replicas.values()
         ]
-        await report(self.store, "w", {"m": statuses})
+        await self.reporter.report({"m": statuses})
 
     async def ready(self, *ids: str) -> None:
         """Have these replicas, or all that were started, register as ready."""
