@@ -30,9 +30,11 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     served, gpus = memory.served, sum(ready.get(pool.name, 0) * pool.shape.gpus for pool in scaling.pools)
     sample = _sample(memory, snapshot)
     if gpus and now - settled >= SETTLE:
-        in_time = max(demand.ttft_ratio, demand.tpot_ratio) <= 1
-        per_gpu = sample.rate / gpus
-        served = max(served, per_gpu) if in_time else min(served, _TOO_MUCH * per_gpu)
+        ratio, per_gpu = max(demand.ttft_ratio, demand.tpot_ratio), sample.rate / gpus
+        if 0 < ratio <= 1:
+            served = max(served, per_gpu)
+        elif ratio > 1:
+            served = min(served, _TOO_MUCH * per_gpu)
     busy = memory.busy_at is None or memory.busy_at > now or _busy(demand)
     startup, oldest = learned_startups(memory, snapshot)
     return msgspec.structs.replace(
