@@ -5,9 +5,9 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from protos.types import Shape
 from replicas.launchers.command_launcher import CommandLauncher
@@ -69,10 +69,14 @@ def local(folder: Path, gpus: Sequence[int] | None = None, clock: float | None =
         assert address == f"unix:{folder}/{one.id}.sock"
         return [sys.executable, "-I", "-S", "-c", REPLICA, str(folder / f"{one.id}.begun"), one.version]
 
-    settings: dict[str, Any] = {} if clock is None else {"clock": lambda: clock}
     environment = {"PATH": os.environ["PATH"]}
     return LocalLauncher(
-        folder / "launched", command_of, lambda id_: f"unix:{folder}/{id_}.sock", environment, gpus, **settings
+        folder / "launched",
+        command_of,
+        lambda id_: f"unix:{folder}/{id_}.sock",
+        environment,
+        gpus,
+        clock=time.monotonic if clock is None else lambda: clock,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from replicas.controller.outcomes import HEADROOM, PendingSignals
 from replicas.controller.rate_history import RateSample
 from replicas.controller.workload import Workload
 
@@ -25,10 +26,12 @@ class WantedCounts(msgspec.Struct, frozen=True, array_like=True):
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """State of one model's scaler. Times are of the snapshots' clock.
 
-    `since` is the time from which needs are known without a hole. `busy_at` is when there was last any request.
-    `served` is the highest rate per GPU that was served in time. `factor` corrects the capacity by what was observed.
-    `startup` has the seconds that starts have taken, by pool, `oldest_start` how long the oldest has lasted so far, and
-    `ready` how many were ready. `settled_at` is when there was last any change of what runs.
+    `since` is the time from which needs are known without a hole, `busy_at` when there was last any request,
+    `settled_at` when what runs has last changed, `short_at` when it was last too little, `settle_seconds` what either
+    takes to be no more felt. `served` is the highest rate per GPU that was served in time. `startup` has the seconds
+    that starts have taken, by pool, `oldest_start` how long the oldest has lasted so far, and `ready` how many were
+    ready. What was learned by outcome: `factor` corrects the capacity, `headroom` is the share of growths that is
+    prepared for, `weights` are those of signals by pool, and `pending` have no outcome yet.
     """
 
     at: float | None = None
@@ -45,3 +48,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     oldest_start: Mapping[str, float] = {}
     ready: Mapping[str, int] = {}
     settled_at: float | None = None
+    short_at: float | None = None
+    settle_seconds: float = 60.0
+    headroom: float = HEADROOM
+    weights: Mapping[str, Mapping[str, float]] = {}
+    pending: Sequence[PendingSignals] = ()

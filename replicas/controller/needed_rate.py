@@ -10,6 +10,8 @@ from replicas.controller.snapshot import Forecast
 
 #: What was expected of now may be off by this share before a forecast counts as refuted.
 REFUTED = 0.3
+#: Share of its errors that a forecast's upper bound covers.
+COVERED = 0.9
 #: Seconds in which what waits is worked off, at least.
 LEAST_DRAIN = 60.0
 
@@ -32,11 +34,15 @@ def needed_rate(
     *,
     backlog: float,
     startup: float,
+    headroom: float,
     forecast: Forecast | None,
 ) -> NeededNow:
-    """Return what is needed `startup` seconds from now on, while `backlog` requests more than can run are there."""
+    """Return what is needed `startup` seconds from now on, while `backlog` requests more than can run are there.
+
+    `headroom` is the share of growths, and of a forecast's errors, that is prepared for.
+    """
     steady = now.mean
-    grown = growth(history, now, startup)
+    grown = growth(history, now, startup, headroom)
     drain = backlog / max(startup, LEAST_DRAIN)
     expected, warnings = 0.0, []
     if forecast is not None:
@@ -44,7 +50,10 @@ def needed_rate(
         if problem:
             warnings.append(problem)
         else:
-            expected = _highest(forecast.upper, forecast, now.at, now.at + startup)
+            # The upper bound covers nine errors in ten; half of them are covered without any.
+            part = max(0.0, (headroom - 0.5) / (COVERED - 0.5))
+            bounds = [mean + part * (upper - mean) for mean, upper in zip(forecast.mean, forecast.upper, strict=True)]
+            expected = _highest(bounds, forecast, now.at, now.at + startup)
     reactive = steady + grown + drain
     rate = max(reactive, expected)
     if expected > reactive:

@@ -13,9 +13,8 @@ WINDOWS = 4
 DIFFERENT = 3.5
 #: The same for a growth that is prepared for; there are many of them to look through.
 GROWN = 3.0
-#: Share of the growths seen that is prepared for, and start-up times that are looked back for them, in seconds at
-#: least.
-QUANTILE, LOOK_BACK, LEAST_LOOK_BACK = 0.8, 8.0, 900.0
+#: Start-up times that are looked back for growths, and seconds at least.
+LOOK_BACK, LEAST_LOOK_BACK = 8.0, 900.0
 #: Growth is expected of no more than this share of the rate, so that one jump is not followed by the same again.
 MOST_GROWTH = 0.5
 #: A rate below this share of the one before is a fall, after which what had grown before it says nothing.
@@ -62,10 +61,10 @@ def with_sample(history: Sequence[RateSample], sample: RateSample) -> tuple[Rate
     return (*kept, sample)
 
 
-def growth(history: Sequence[RateSample], now: RateSample, seconds: float) -> float:
+def growth(history: Sequence[RateSample], now: RateSample, seconds: float, share: float) -> float:
     """Return by how much the rate may grow within `seconds`, as it has lately done; 0 where chance explains it.
 
-    It is the 0.8 quantile of the growths within such a time since the last fall, up to half of the rate.
+    It is the quantile `share` of the growths within such a time since the last fall, up to half of the rate.
     """
     since = now.at - max(LOOK_BACK * seconds, LEAST_LOOK_BACK)
     samples = _since_fall([sample for sample in history if sample.at >= since - seconds])
@@ -79,7 +78,7 @@ def growth(history: Sequence[RateSample], now: RateSample, seconds: float) -> fl
     if not growths:
         return 0.0
     growths.sort()
-    return min(growths[min(int(QUANTILE * len(growths)), len(growths) - 1)], MOST_GROWTH * now.mean)
+    return min(growths[min(int(share * len(growths)), len(growths) - 1)], MOST_GROWTH * now.mean)
 
 
 def _since_fall(samples: Sequence[RateSample]) -> Sequence[RateSample]:

@@ -11,11 +11,12 @@ from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
 from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
 from replicas.controller.observe import SETTLE
+from replicas.controller.outcomes import learned_factor, learned_headroom, with_signals
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
 from replicas.controller.pool_capacities import pool_capacities
 from replicas.controller.pool_state import PoolState
 from replicas.controller.scaling_settings import ModelScaling
-from replicas.controller.signals import WEIGHTS, pressure, signals
+from replicas.controller.signals import WEIGHTS, pool_signals, pressure
 from replicas.controller.snapshot import Snapshot
 from replicas.controller.stability import down_window, kept_need, with_need
 
@@ -51,11 +52,17 @@ def sized(
     capacity = FleetCapacity(scaling, replicas, memory.factor)
     served = capacity.rate({name: state.ready for name, state in states.items()})
     startup = max(state.startup for state in states.values())
+    backlog = _backlog(scaling, snapshot, states, capacity, served)
+    settle = SETTLE + max(replica.answer_seconds for replica in replicas.values())
+    memory = msgspec.structs.replace(
+        _judged(scaling, memory, memory.at, snapshot, served, backlog), settle_seconds=settle
+    )
     need = needed_rate(
         memory.history,
         memory.sample,
-        backlog=_backlog(scaling, snapshot, states, capacity, served),
+        backlog=backlog,
         startup=startup,
+        headroom=memory.headroom,
         forecast=snapshot.forecast,
     )
     memory = msgspec.structs.replace(
@@ -66,6 +73,7 @@ def sized(
     kept = kept_need(memory, now, window)
     reasons, warnings = [need.reason], list(need.warnings)
     felt = _felt(scaling, memory, snapshot, states, served)
+    memory = felt.memory
     counts: Mapping[str, int] = present
     more = with_more(states, pools, capacity, need.rate)
     if more is not None:
@@ -73,7 +81,7 @@ def sized(
         reasons.append(more.reason)
         if more.short:
             warnings.append(f"{need.rate:.2f} requests/s are needed. {more.reason}")
-    elif felt.plan is not None:
+    elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
     elif kept is not None:
@@ -95,6 +103,7 @@ def sized(
         "ready_rate": served,
         "counted_rate": capacity.rate(present),
         "capacity_factor": memory.factor,
+        "headroom": memory.headroom,
         "startup_seconds": startup,
         "down_window": window,
     }
@@ -112,10 +121,11 @@ def sized(
 
 
 class _Felt(msgspec.Struct, frozen=True):
-    """What the signals are, and the counts that they ask for where they press."""
+    """What the signals are, the counts that they ask for where they press, and the memory with what was learned."""
 
     inputs: Mapping[str, float]
     plan: Plan | None
+    memory: Memory
 
 
 def _felt(
@@ -123,19 +133,58 @@ def _felt(
 ) -> _Felt:
     """Return `k * s_react` of Algorithm 4: more of each pool in proportion to what is ready, where clients feel it.
 
-    While replicas start, or have just been ready, what clients see is the shortage that these end.
+    While what clients see is a shortage that is known, or has just ended, nothing follows from it.
     """
-    found = signals(scaling, snapshot, memory.sample.rate, served)
-    pressed = pressure(found, WEIGHTS)
-    inputs = {**{f"signal_{name}": value for name, value in found.named().items()}, "pressure": pressed}
-    settled = snapshot.now - (snapshot.now if memory.settled_at is None else memory.settled_at) >= SETTLE
-    if pressed <= PRESSED or not settled or any(state.coming for state in states.values()):
-        return _Felt(inputs, None)
-    present = counted(states)
-    grown = {name: min(ceil(state.ready * pressed), max(state.most, present[name])) for name, state in states.items()}
-    if grown == present or not any(state.ready for state in states.values()):
-        return _Felt(inputs, None)
-    return _Felt(inputs, Plan(counts=grown, reason=f"The pressure is {pressed:.2f}, more than the rate explains."))
+    found = {
+        name: pool_signals(
+            state.settings.role, state.snapshot, snapshot.demand, scaling.slo, memory.sample.rate, served
+        )
+        for name, state in states.items()
+        if state.ready
+    }
+    horizons = {name: max(state.startup, SETTLE) for name, state in states.items()}
+    pending, weights = with_signals(memory.pending, memory.weights, snapshot.now, found, horizons)
+    memory = msgspec.structs.replace(memory, pending=pending, weights=weights)
+    inputs: dict[str, float] = {}
+    grown = counted(states)
+    pressed = 0.0
+    for name, signals in found.items():
+        known = weights.get(name, WEIGHTS)
+        pressed_here = pressure(signals, known)
+        inputs[f"pressure_{name}"] = pressed_here
+        inputs.update({f"signal_{signal}_{name}": value for signal, value in signals.named().items()})
+        inputs.update({f"weight_{signal}_{name}": known[signal] for signal in WEIGHTS})
+        if pressed_here > PRESSED:
+            pressed = max(pressed, pressed_here)
+            grown[name] = min(ceil(states[name].ready * pressed_here), max(states[name].most, grown[name]))
+    if not pressed or grown == counted(states) or any(state.coming for state in states.values()):
+        return _Felt(inputs, None, memory)
+    return _Felt(inputs, Plan(counts=grown, reason=f"The pressure is {pressed:.2f}."), memory)
+
+
+def _judged(
+    scaling: ModelScaling, memory: Memory, before: float | None, snapshot: Snapshot, served: float, backlog: float
+) -> Memory:
+    """Return the memory with what follows from how clients are served for headroom and factor."""
+    now, demand = snapshot.now, snapshot.demand
+    ratio, seconds = max(demand.ttft_ratio, demand.tpot_ratio), now - (now if before is None else before)
+    short = backlog > 0 or memory.sample.mean > served
+    late = ratio > 1 if ratio > 0 else short
+    factor = memory.factor
+    if not short and _quiet(memory, now):
+        factor = learned_factor(factor, memory.sample.mean, served, ratio, seconds)
+    return msgspec.structs.replace(
+        memory,
+        short_at=now if short else memory.short_at,
+        headroom=learned_headroom(memory.headroom, scaling.slo.in_time, seconds, late=late),
+        factor=factor,
+    )
+
+
+def _quiet(memory: Memory, now: float) -> bool:
+    """Whether what clients see is no more of a change or a shortage that is over."""
+    changed = now if memory.settled_at is None else memory.settled_at
+    return now - max(changed, memory.short_at or changed) >= memory.settle_seconds
 
 
 def _felt_alone(
@@ -147,11 +196,12 @@ def _felt_alone(
 ) -> Sizing:
     """Return counts where nothing is known of what replicas serve: what there is, and more where clients feel it."""
     felt = _felt(scaling, memory, snapshot, states, 0.0)
-    counts = felt.plan.counts if felt.plan else counted(states)
-    reasons = [felt.plan.reason] if felt.plan else []
+    plan = felt.plan if _quiet(felt.memory, snapshot.now) else None
+    counts = counted(states) if plan is None else plan.counts
+    reasons = [] if plan is None else [plan.reason]
     reasons.append("What a replica serves is not known yet, so nothing is given back.")
     counts = _at_least(counts, least_serving(pools))
-    return Sizing(counts=counts, needed=counts, memory=memory, inputs=felt.inputs, reasons=reasons)
+    return Sizing(counts=counts, needed=counts, memory=felt.memory, inputs=felt.inputs, reasons=reasons)
 
 
 def _backlog(

@@ -10,6 +10,7 @@ import msgspec
 
 from replicas.controller.forecast.methods import METHODS, Method
 from replicas.controller.forecast.rate_bins import BIN_SECONDS, RateBins, complete
+from replicas.controller.needed_rate import COVERED
 from replicas.controller.snapshot import Forecast
 
 #: Bins ahead: 15 minutes, and one more as the first has begun already.
@@ -18,8 +19,6 @@ AHEAD = 4
 ORIGINS = 432
 #: Comparisons that a method must have had, and bins of a history before anything is forecast.
 LEAST_COMPARED, LEAST_BINS = 12, 24
-#: Share of the errors that the upper bound covers.
-COVERED = 0.9
 #: A forecast beyond this many times the highest rate ever seen is nonsense.
 NONSENSE = 3.0
 #: A method must be better than a plainer one by this share.

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def launcher(*program: str, timeout_seconds: float = 30.0) -> CommandLauncher:
 
 async def problem(made: CommandLauncher, call: str = "observe") -> str:
     """What is said about a call."""
-    calls = {
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
         "observe": made.observe,
         "start": lambda: made.start([order("a")]),
         "stop": lambda: made.stop(["a"], 5.0),
