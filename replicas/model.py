@@ -126,6 +126,11 @@ class ReplicaModel(Generic[S]):
             prefill_pairs=self._backlog_pairs,
         )
 
+    @property
+    def unfinished(self) -> list[S]:
+        """All running sequences, in order of admission, then those that wait."""
+        return [*self._running.values(), *self._waiting]
+
     def submit(self, group: list[S], now: float) -> None:
         """Queue the sequences of one request; all but the first wait for its prompt's blocks and share them.
 

@@ -1,9 +1,10 @@
 """A worker's exchange with the store: reports replica statuses, reads registrations, and applies drains."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
@@ -55,11 +56,16 @@ class FleetSync:
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
         finder: RegistrationReceiver | None = None,
+        more_drains: Callable[[Storage], Awaitable[list[Drain]]] | None = None,
     ) -> None:
-        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations."""
+        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations.
+
+        `more_drains` reads drains that no operator has asked for; it raises StoreUnavailable.
+        """
         self._storage = storage
         self._config = config
         self._finder = finder
+        self._more_drains = more_drains
         self._drains: list[Drain] = []
         #: Offset from the store's clock to `clock`.
         self._offset = 0.0
@@ -67,22 +73,46 @@ class FleetSync:
         self._fleets = fleets
         self._clock = clock
         self._away = False
+        self._announced = asyncio.Event()
 
     async def run(self) -> None:
-        """Exchange until cancelled."""
+        """Exchange until cancelled, and look at registrations in between when they are announced."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
+            self._announced.clear()
             try:
-                await self.exchange()
+                if loop.time() >= due:
+                    await self.exchange()
+                    due = loop.time() + SYNC_SECONDS
+                else:
+                    await self.look()
             except Exception:
                 # Any error: drains that are never applied again are worse than one failed exchange.
                 log.exception("exchanging with the store what is known of replicas")
-            await asyncio.sleep(SYNC_SECONDS)
+                due = loop.time() + SYNC_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._announced.wait()
+
+    def announced(self) -> None:
+        """Let `run` look at the registrations now: some have changed."""
+        self._announced.set()
+
+    async def look(self) -> None:
+        """Look at the registrations alone."""
+        if self._finder is not None and self._finder.wants_registrations:
+            # Where the store is away, the next exchange says so.
+            with contextlib.suppress(StoreUnavailable):
+                self._finder.registered(await registered(self._storage))
 
     async def exchange(self) -> None:
         """Exchange once."""
         try:
             now = await self._reporter.report(self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
+            if self._more_drains is not None:
+                drains += await self._more_drains(self._storage)
             wanted = self._finder is not None and self._finder.wants_registrations
             replicas = await registered(self._storage) if wanted else []
         except StoreUnavailable as error:

@@ -1,5 +1,6 @@
 """Gauges of a worker's parts, read once a second, so that requests pay nothing for them."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -59,6 +60,24 @@ class Model(Protocol):
         ...
 
 
+class Record(Protocol):
+    """A request's record, as far as gauges read it."""
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty where it is not known."""
+        ...
+
+
+class Request(Protocol):
+    """A running request, as far as gauges read it."""
+
+    @property
+    def record(self) -> Record:
+        """Its record."""
+        ...
+
+
 class LimitsBatcher(Protocol):
     """The limits batcher, as far as gauges read it."""
 
@@ -97,7 +116,7 @@ class Gauges:
         self,
         models: Mapping[str, Model],
         tiers: Sequence[str],
-        in_flight: Collection[object],
+        in_flight: Collection[Request],
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
@@ -118,8 +137,10 @@ class Gauges:
     def collect(self, numbers: Numbers) -> None:
         """Add all gauges to the numbers."""
         numbers.set(declared.IN_FLIGHT, len(self._in_flight))
+        in_flight = Counter([exchange.record.model for exchange in self._in_flight])
         for name, model in self._models.items():
             shown = self._labels[name]
+            numbers.set(declared.MODEL_IN_FLIGHT, in_flight[name], shown)
             numbers.set(declared.QUEUE_DEPTH, model.admission_queue.waiting, shown)
             for (rank, result), count in model.admission_queue.admissions.items():
                 numbers.set(declared.ADMISSIONS, count, shown, label(self._tiers[rank]), result)

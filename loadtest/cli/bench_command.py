@@ -20,6 +20,7 @@ from loadtest.cli import (
     bench_heatmap,
     bench_prompts,
     bench_reproduce,
+    bench_scaling,
     bench_simulate,
 )
 
@@ -107,6 +108,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     bench_heatmap.register(benchmarks)
     bench_prompts.register(benchmarks, _guarded, _positive, _positives)
     bench_reproduce.register(benchmarks)
+    bench_scaling.register(benchmarks)
     bench_simulate.register(benchmarks)
 
     for measured in (overhead, breakdown, soak, fairness):

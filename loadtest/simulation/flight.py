@@ -41,9 +41,28 @@ class Flight:
     cached: int = field(default=0, init=False)
     queued: float = field(default=0.0, init=False)  # s in queues and until its KV was transferred
     prefilled: float = field(default=0.0, init=False)  # s of prefill
+    produced: int = field(default=0, init=False)  # tokens of its answer by replicas that have gone since
+    left: TimedRequest = field(init=False)  # what its replica is asked for: all of it, unless it has moved
+
+    def __post_init__(self) -> None:
+        self.left = self.timed
+
+    def move(self, leg: Sequence, produced: int) -> None:
+        """Take it off a replica that goes, which gave `produced` tokens of the answer."""
+        if produced and not leg.transferred:
+            self.note_prompt(leg)
+        self.produced += produced
+        timed = self.timed
+        self.left = msgspec.structs.replace(
+            timed,
+            prompt_tokens=timed.prompt_tokens + self.produced,
+            output_tokens=timed.output_tokens - self.produced,
+        )
 
     def note_prompt(self, leg: Sequence) -> None:
-        """Note that its prompt has been computed, which gives the first token."""
+        """Note that its prompt has been computed, which gives the first token, unless another replica gave that."""
+        if self.produced:
+            return
         admitted, self.first_token = leg.admitted or 0.0, leg.first_token or 0.0
         self.cached = leg.cached or 0
         self.queued = admitted - leg.arrived

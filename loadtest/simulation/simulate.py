@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from loadtest.simulation.flight import Flight, Outcome, refused
+from loadtest.simulation.rounds import Rounds
 from loadtest.simulation.simulated_fleet import Fleet
-from loadtest.simulation.simulated_replica import Leg, Replica
+from loadtest.simulation.simulated_replica import NEVER, Leg, Replica
 from loadtest.simulation.simulated_requests import TimedRequest
 from loadtest.simulation.simulated_worker import Worker
 from loadtest.simulation.waiting_queue import Waiter, WaitingQueue
@@ -48,16 +49,20 @@ class Simulation:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: Fleet | None,
         policy: Callable[[], RoutingPolicy],
         *,
         max_tokens: int,
         lengths: Callable[[], DecodeLength] = QuantileDecodeLength,
         workers: int = 1,
         give_up: Callable[[Outcome], bool] | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
-        """`max_tokens` is every request's limit. `give_up` ends the run when it returns True for an outcome."""
-        self._replicas = _replicas(fleet)
+        """`max_tokens` is every request's limit. `give_up` ends the run when it returns True for an outcome.
+
+        `rounds` may change the fleet; without, it stays as it is. Without a fleet all replicas join later.
+        """
+        self._replicas = _replicas(fleet) if fleet else []
         self._by_id = {replica.id: replica for replica in self._replicas}
         self._lengths = [lengths() for _ in range(workers)]
         self._workers = [Worker(self._replicas, policy(), known, workers, max_tokens) for known in self._lengths]
@@ -65,6 +70,9 @@ class Simulation:
         self._uses_prefixes = any(worker.prefixes for worker in self._workers)
         self._max_tokens = max_tokens
         self._give_up = give_up
+        self._rounds = rounds
+        self._draining: list[Replica] = []
+        self._gone: list[Replica] = []
         self._outcomes: list[Outcome] = []
         self._handing_off: list[tuple[float, int, Replica]] = []  # a heap by the end of the step in progress
         self._over: list[Leg] = []  # legs that ended while others were handed off
@@ -76,27 +84,100 @@ class Simulation:
         began = time.perf_counter()
         with _without_collector():
             self._play(requests)
-        last = max(replica.last for replica in self._replicas)
-        uses = [ReplicaUse(r.id, r.shape.gpus, r.busy, r.steps) for r in self._replicas]
+        replicas = [*self._replicas, *self._draining, *self._gone]
+        last = max((replica.last for replica in replicas), default=0.0)
+        uses = [ReplicaUse(r.id, r.shape.gpus, r.busy, r.steps) for r in replicas]
         return Result(self._outcomes, uses, last, time.perf_counter() - began, not self._stop)
 
     def _play(self, requests: Sequence[TimedRequest]) -> None:
         for number, timed in enumerate(requests):
+            if self._rounds is not None:
+                self._hold_rounds(self._rounds, timed.arrival)
             self._advance(timed.arrival)
             if self._stop:
                 return
             self._arrive(number, timed)
+        if self._rounds is not None:
+            while self.unfinished and self._rounds.due < _END:
+                self._hold_rounds(self._rounds, self._rounds.due)
         self._advance(_END)
+
+    def _hold_rounds(self, rounds: Rounds, until: float) -> None:
+        while (due := rounds.due) <= until and not self._stop:
+            self._advance(due)
+            rounds.hold(self, due)
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """The replicas that take requests."""
+        return self._replicas
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that wait or run."""
+        replicas = (*self._replicas, *self._draining)
+        return self.waiting + sum(replica.model.load.running + replica.model.load.waiting for replica in replicas)
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the gateway workers' queues."""
+        return sum(len(queue) for queue in self._queues)
+
+    @property
+    def waiting_since(self) -> float | None:
+        """The arrival of the oldest request in the gateway workers' queues."""
+        return min((oldest for queue in self._queues if (oldest := queue.oldest_arrival) is not None), default=None)
+
+    def join(self, replica: Replica, now: float) -> None:
+        """Let a replica serve from `now` on."""
+        self._replicas.append(replica)
+        self._by_id[replica.id] = replica
+        for worker in self._workers:
+            worker.joined(replica)
+        self._serve_queues(now)
+
+    def drain(self, replica: Replica) -> None:
+        """Send a replica nothing more; what it has goes on."""
+        self._replicas.remove(replica)
+        self._draining.append(replica)
+        for worker in self._workers:
+            worker.left(replica.id)
+
+    def is_drained(self, replica: Replica) -> bool:
+        """Whether a draining replica has ended all that it had."""
+        return replica.due == NEVER
+
+    def remove(self, replica: Replica, now: float, *, moves: bool) -> None:
+        """End a draining replica. What it has moves to others, prompt and answer so far, or is lost."""
+        self._draining.remove(replica)
+        self._gone.append(replica)
+        for leg in replica.model.unfinished:
+            produced, flight = leg.produced_at(replica.model.clock), leg.flight
+            replica.model.cancel([leg], now)
+            if not moves:
+                self._finished(refused(flight.timed))
+                continue
+            flight.move(leg, produced)
+            request = self._workers[flight.worker].route_request(flight.number, flight.left, now)
+            self._queues[flight.worker].add(Waiter(flight.number, flight.left, request, flight))
+        replica.prefilling = 0
+        replica.due = NEVER
+        for worker in self._workers:
+            worker.gone(replica.id)
+        self._serve_queues(now)
 
     def _arrive(self, number: int, timed: TimedRequest) -> None:
         """Send a request where its worker decides, or queue it there."""
         at = number % len(self._workers)
-        queue, waiter = self._queues[at], Waiter(number, timed, self._workers[at].route_request(number, timed))
+        request = self._workers[at].route_request(number, timed, timed.arrival)
+        queue, waiter = self._queues[at], Waiter(number, timed, request)
         if queue or not self._place(at, waiter, timed.arrival):
             queue.add(waiter)
 
     def _place(self, at: int, waiter: Waiter, now: float, kept: frozenset[str] = frozenset()) -> bool:
         """Send a request, or refuse it; False: it should wait."""
+        if not self._replicas and self._rounds is not None:
+            return False
         worker, timed = self._workers[at], waiter.timed
         request = waiter.request = worker.refreshed(waiter.request, timed, now)
         try:
@@ -107,8 +188,12 @@ class Simulation:
             self._finished(refused(timed))
             return True
         entry = decision.entry.id
-        origin = worker.origin(waiter.number)
-        flight = Flight(waiter.number, timed, at, request, decision, origin, request.cached.get(entry, 0))
+        flight = waiter.flight
+        if flight is None:
+            origin = worker.origin(waiter.number)
+            flight = Flight(waiter.number, timed, at, request, decision, origin, request.cached.get(entry, 0))
+        else:
+            flight.request, flight.decision, flight.predicted = request, decision, request.cached.get(entry, 0)
         worker.policy.observe(Routed(request, decision))
         if worker.prefixes and timed.chain:
             worker.prefixes.routed(entry, timed.chain)
@@ -118,6 +203,8 @@ class Simulation:
 
     def _serve_queues(self, now: float) -> None:
         """Retry waiting requests after the end of a step."""
+        if not self._replicas:
+            return
         for at, queue in enumerate(self._queues):
             if queue:
                 worker = self._workers[at]
@@ -133,7 +220,7 @@ class Simulation:
         self, flight: Flight, replica: Replica, now: float, *, hands_off: bool = False, transferred: bool = False
     ) -> None:
         """Submit a leg of a request to a replica."""
-        prompt, output = flight.timed.prompt_tokens, flight.timed.output_tokens
+        prompt, output = flight.left.prompt_tokens, flight.left.output_tokens
         room = max(output, min(self._max_tokens, replica.limits.kv_tokens - prompt))
         leg = Leg(
             prompt=prompt,
@@ -154,7 +241,7 @@ class Simulation:
     def _advance(self, now: float) -> None:
         """Advance everything to `now`, step by step while requests wait for ends of steps."""
         while any(self._queues) and not self._stop:
-            due = min(replica.due for replica in self._replicas)
+            due = min((replica.due for replica in self._replicas), default=NEVER)
             if self._handing_off:
                 due = min(due, self._handing_off[0][0])
             if due > now:
@@ -175,6 +262,15 @@ class Simulation:
             if replica.ended:
                 ended += replica.ended
                 replica.ended = []
+        for replica in self._draining:
+            if replica.due <= now:
+                replica.advance(now)
+            replica.drain_kv(wanted=False)
+            if replica.works and self._rounds is not None:
+                self._rounds.stepped(replica, replica.works)
+            replica.works = []
+            ended += replica.ended
+            replica.ended = []
         ended.sort(key=lambda leg: leg.ended)
         for leg in ended:
             self._ended(leg)
@@ -187,7 +283,7 @@ class Simulation:
             ended, replica.ended = replica.ended, []
             for leg in ended:
                 replica.prefilling -= leg.hands_off
-                if leg.hands_off and leg.flight.timed.output_tokens > 1:
+                if leg.hands_off and leg.flight.left.output_tokens > 1:
                     leg.flight.note_prompt(leg)
                     target = self._by_id[leg.flight.decision.replica.id]
                     target.advance(due)
@@ -205,6 +301,8 @@ class Simulation:
                 for update in updates:
                     worker.prefixes.updated(replica.id, update)
             worker.stepped(place, works)
+        if self._rounds is not None:
+            self._rounds.stepped(replica, works)
 
     def _ended(self, leg: Leg) -> None:
         flight = leg.flight

@@ -11,6 +11,7 @@ from protos.types import Role, Work
 from routing.contracts.policy import (
     BetterWait,
     Decision,
+    Left,
     NoCandidate,
     ReplicaView,
     RouteRequest,
@@ -43,7 +44,7 @@ class Worker:
         self.policy = policy
         self.prefixes = PrefixDirectory(clock=lambda: self.now) if policy.uses_prefixes else None
         self.now = 0.0
-        self._replicas = replicas
+        self._replicas = list(replicas)
         self._lengths = lengths
         self._workers = workers
         self._max_tokens = max_tokens
@@ -51,15 +52,42 @@ class Worker:
         self._sent = [_Sent() for _ in replicas]
         self._seen = [-1] * len(replicas)
         self._views = [self._view(place) for place in range(len(replicas))]
-        self._smallest = min(replica.limits.kv_tokens for replica in replicas)
-        if self.prefixes:
-            for replica in replicas:
-                limits = replica.limits
-                self.prefixes.joined(replica.id, limits.tokens_per_block, limits.kv_blocks, True)
+        self._smallest = min((replica.limits.kv_tokens for replica in replicas), default=0)
+        for replica in replicas:
+            self._joins_directory(replica)
 
-    def route_request(self, number: int, timed: TimedRequest) -> RouteRequest:
-        """Return the route request of a request that has just arrived."""
-        prompt, self.now = timed.prompt_tokens, timed.arrival
+    def joined(self, replica: Replica) -> None:
+        """Route to a further replica."""
+        self._replicas.append(replica)
+        self._sent.append(_Sent())
+        self._seen.append(-1)
+        place = self._place[replica.id] = len(self._replicas) - 1
+        self._views.append(self._view(place))
+        self._smallest = min(known.limits.kv_tokens for known in self._replicas)
+        self._joins_directory(replica)
+
+    def left(self, replica_id: str) -> None:
+        """Route nothing more to a replica, which drains."""
+        place = self._place[replica_id]
+        for listed in (self._replicas, self._sent, self._seen, self._views):
+            del listed[place]
+        self._place = {replica.id: at for at, replica in enumerate(self._replicas)}
+        self._smallest = min((known.limits.kv_tokens for known in self._replicas), default=0)
+        if self.prefixes:
+            self.prefixes.left(replica_id)
+
+    def gone(self, replica_id: str) -> None:
+        """Forget a replica that has drained."""
+        self.policy.observe(Left(replica_id))
+
+    def _joins_directory(self, replica: Replica) -> None:
+        if self.prefixes:
+            limits = replica.limits
+            self.prefixes.joined(replica.id, limits.tokens_per_block, limits.kv_blocks, True)
+
+    def route_request(self, number: int, timed: TimedRequest, now: float) -> RouteRequest:
+        """Return the route request of a request that arrives, or is to be placed anew, at `now`."""
+        prompt, self.now = timed.prompt_tokens, now
         return RouteRequest(
             request_id=str(number),
             prompt_tokens=prompt,
@@ -68,7 +96,7 @@ class Worker:
             cached=self._cached(timed),
             chain=timed.chain if self.prefixes else (),
             arrived=timed.arrival,
-            now=timed.arrival,
+            now=now,
             may_wait=True,
         )
 
@@ -99,7 +127,9 @@ class Worker:
 
     def sent(self, replica_id: str, prompt_tokens: int, kv_tokens: int) -> None:
         """Note a leg sent to a replica, with prompt tokens to compute and KV tokens to hold."""
-        place = self._place[replica_id]
+        place = self._place.get(replica_id)
+        if place is None:  # it drains, and takes over a prompt that was computed for it
+            return
         self._forget_reported(place)
         sent = self._sent[place]
         sent.sequences += 1

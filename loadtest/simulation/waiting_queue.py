@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loadtest.simulation.simulated_requests import TimedRequest
 from routing.contracts.policy import Decision, RouteRequest
+
+if TYPE_CHECKING:
+    from loadtest.simulation.flight import Flight
 
 #: Number of requests behind the oldest that are tried too.
 OVERTAKERS: Final = 8
@@ -15,11 +18,12 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Waiter:
-    """One waiting request, with its last route request."""
+    """One waiting request, with its last route request; `flight` is that of one that has left a replica."""
 
-    __slots__ = ("number", "request", "timed")
+    __slots__ = ("flight", "number", "request", "timed")
 
-    def __init__(self, number: int, timed: TimedRequest, request: RouteRequest) -> None:
+    def __init__(self, number: int, timed: TimedRequest, request: RouteRequest, flight: "Flight | None" = None) -> None:
+        self.flight = flight
         self.number = number
         self.timed = timed
         self.request = request
@@ -40,6 +44,14 @@ class WaitingQueue:
 
     def __bool__(self) -> bool:
         return bool(self._waiters)
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    @property
+    def oldest_arrival(self) -> float | None:
+        """The arrival of the first in line; None: nobody waits."""
+        return next((waiter.timed.arrival for waiter in self._waiters.values()), None)
 
     def add(self, waiter: Waiter) -> None:
         """Append a request."""

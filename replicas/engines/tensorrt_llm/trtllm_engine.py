@@ -7,8 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from protos.launch_step import LaunchStep
 from protos.types import Failure, Finish, FinishReason, KvCreated, KvEvent, ReplicaInfo, Submit
-from replicas.engine import Delta, EngineStep
+from replicas.engine import Delta, EngineStep, Tell
 from replicas.engines.tensorrt_llm import polling
 from replicas.engines.tensorrt_llm.accounts import Accounts
 from replicas.engines.tensorrt_llm.arguments import llm_arguments
@@ -24,6 +25,9 @@ from replicas.engines.tensorrt_llm.trtllm_requests import Requests
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
 
 log = logging.getLogger(__name__)
+
+#: Seconds in which others may be told that loading begins: then the event loop stands still.
+_TELL_SECONDS = 0.05
 
 
 class _Group:
@@ -73,12 +77,15 @@ class TensorRtLlmEngine:
         self._submitted = asyncio.Event(), asyncio.Event()  # for the readers of statistics and of KV events
         self.info: ReplicaInfo = describe(options, library.version, 0)
 
-    async def start(self) -> None:
+    async def start(self, tell: Tell) -> None:
         """Load the model, answer a request, and read the size of the KV cache. Raises what the library raises.
 
         Loading blocks the event loop for minutes: the library sets up signals and processes from the main thread.
         """
+        tell(LaunchStep.LOAD)
+        await asyncio.sleep(_TELL_SECONDS)
         self._llm = self._library.llm(**llm_arguments(self._options, self._library))
+        tell(LaunchStep.WARM_UP)
         async with asyncio.timeout(self._options.warmup_seconds):
             await self._one_token()
         await polling.drain(self._llm.get_stats_async, self._statistics, self._options.look_seconds)

@@ -21,7 +21,7 @@ from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.scheduling.bench import Bench, settle
-from tests.gateway.telemetry.counted import Counted
+from tests.gateway.telemetry.counted import Counted, Running
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
 
@@ -43,7 +43,7 @@ def status(state: State, **fields: float | None) -> ReplicaStatus:
 
 
 def collected(counted: Counted) -> Numbers:
-    gauges = Gauges({"m": counted}, ["gold", "standard"], [1, 2, 3], counted, counted)
+    gauges = Gauges({"m": counted}, ["gold", "standard"], [Running("m"), Running("m"), Running("")], counted, counted)
     gauges.sinks = {"journal": counted}
     numbers = Numbers()
     gauges.collect(numbers)
@@ -137,6 +137,7 @@ def test_the_rest() -> None:
     counted = Counted(admissions={(0, "shed"): 2, (1, "at_once"): 5}, waiting=7, reservations={"granted": 4}, errors=3)
     numbers = collected(counted)
     assert value(numbers, declared.IN_FLIGHT) == 3
+    assert value(numbers, declared.MODEL_IN_FLIGHT, "m") == 2
     assert value(numbers, declared.QUEUE_DEPTH, "m") == 7
     assert value(numbers, declared.ADMISSIONS, "m", "gold", "shed") == 2
     assert value(numbers, declared.ADMISSIONS, "m", "standard", "at_once") == 5

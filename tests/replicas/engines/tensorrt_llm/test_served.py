@@ -21,7 +21,7 @@ from tests.trt_engines import trt_engine
 
 @contextlib.asynccontextmanager
 async def connected(engine: TensorRtLlmEngine) -> AsyncIterator[tuple[SessionConnection, ReplicaServer, LLM]]:
-    await engine.start()
+    await engine.start(lambda step: None)
     async with serving(engine) as (server, address):
         ready = asyncio.Event()
         spec = spec_of(address, engine="tensorrt_llm")
@@ -135,7 +135,7 @@ async def test_an_engine_that_cannot_start_listens_nowhere() -> None:
 
 async def test_loaded_adapters_and_kv_blocks_are_told_to_workers() -> None:
     engine = trt_engine(lora=LoraOptions({"customer-42": "/tmp"}))
-    await engine.start()
+    await engine.start(lambda step: None)
     async with serving(engine) as (_, address), worker_at(address) as first:
         welcome = await first.hello(kv_updates=True)
         assert welcome.info.adapters == ("customer-42",)

@@ -19,6 +19,13 @@ class LocalLauncher(Record, frozen=True, kw_only=True):
             "many as its shape has. Unset: none are given, as for simulated replicas."
         ),
     ] = None
+    standby: Annotated[
+        Annotated[int, Meta(ge=0, le=256)],
+        Meta(
+            description="Processes that wait, with libraries loaded and no model, for each engine of pools with this "
+            "launcher; a replica that is started takes one. Not with `gpus`. 0: none."
+        ),
+    ] = 0
 
 
 class CommandLauncher(Record, frozen=True, kw_only=True):

@@ -1,0 +1,144 @@
+"""The mix of a model's shapes that serves a rate at least cost: an exact search over small integers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from protos.types import Role
+from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.scaling_settings import PoolScaling
+
+#: What a rate may fall short by, relative to it; rounding is not a replica.
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRange:
+    """The counts that a pool may have, and the price of a replica and hour that decides between pools."""
+
+    name: str
+    role: Role
+    least: int
+    most: int
+    price: float
+    running: int = 0
+
+
+def deciding_prices(pools: Sequence[PoolScaling]) -> dict[str, float]:
+    """Return a price for each pool: unknown ones count as the dearest, by GPU, that is known; all unknown: the GPUs."""
+    known = [pool.price / pool.shape.gpus for pool in pools if pool.price is not None]
+    dearest = max(known, default=1.0)
+    return {pool.name: dearest * pool.shape.gpus if pool.price is None else pool.price for pool in pools}
+
+
+def cheapest_mix(ranges: Sequence[PoolRange], capacity: FleetCapacity, rate: float) -> dict[str, int] | None:
+    """Return the counts that serve `rate` at least cost; None where all that may run do not.
+
+    Of equally cheap ones the mix is taken that is nearest to what runs, then the one with fewer replicas.
+    """
+    most = {pool.name: pool.most for pool in ranges}
+    if not _serves(capacity, most, rate):
+        return None
+    search = _Search(ranges, capacity, rate)
+    search.look()
+    return search.best
+
+
+class _Search:
+    """Depth first over the pools, cheapest requests first; of the last pool of all, the least count that is enough."""
+
+    def __init__(self, ranges: Sequence[PoolRange], capacity: FleetCapacity, rate: float) -> None:
+        # The order matters to the search's time alone: what is good for its price leads to a good bound early.
+        self._ranges = sorted(ranges, key=lambda pool: (-_worth(pool, capacity), pool.name))
+        self._capacity, self._rate = capacity, rate
+        self._counts = {pool.name: pool.least for pool in ranges}
+        self._most = {pool.name: pool.most for pool in ranges}
+        self._key: tuple[float, int, int, tuple[int, ...]] | None = None
+        self.best: dict[str, int] | None = None
+
+    def look(self, depth: int = 0, cost: float = 0.0) -> None:
+        """Look through the counts of the pools from `depth` on, where those before it cost `cost`."""
+        rest = cost + sum(pool.price * pool.least for pool in self._ranges[depth:])
+        if self._key is not None and round(rest, 9) > self._key[0]:
+            return
+        if depth == len(self._ranges):
+            self._take(cost)
+            return
+        pool = self._ranges[depth]
+        low = self._least_enough(depth)
+        if low is None:
+            return
+        if depth == len(self._ranges) - 1:
+            self._counts[pool.name] = low
+            self._take(cost + low * pool.price)
+            # A mix of the same cost may be nearer to what runs where a price is 0.
+            if pool.price == 0 and pool.running > low:
+                self._counts[pool.name] = min(pool.running, pool.most)
+                self._take(cost)
+        else:
+            high = self._alone_enough(depth)
+            for count in range(high, low - 1, -1):
+                self._counts[pool.name] = count
+                self.look(depth + 1, cost + count * pool.price)
+        self._counts[pool.name] = pool.least
+
+    def _least_enough(self, depth: int) -> int | None:
+        """The least count of a pool with which, and with all that later pools may have, the rate is served."""
+        pool = self._ranges[depth]
+        counts = {**self._counts, **{later.name: later.most for later in self._ranges[depth + 1 :]}}
+        return self._bisect(pool, counts)
+
+    def _alone_enough(self, depth: int) -> int:
+        """The count beyond which more of a pool do not help, as without any more of the later pools it is enough."""
+        pool = self._ranges[depth]
+        enough = self._bisect(pool, dict(self._counts))
+        high = pool.most if enough is None else enough
+        return max(high, min(pool.running, pool.most)) if pool.price == 0 else high
+
+    def _bisect(self, pool: PoolRange, counts: dict[str, int]) -> int | None:
+        low, high = pool.least, pool.most
+        counts[pool.name] = high
+        if not _serves(self._capacity, counts, self._rate):
+            return None
+        while low < high:
+            counts[pool.name] = middle = (low + high) // 2
+            if _serves(self._capacity, counts, self._rate):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _take(self, cost: float) -> None:
+        changes = sum(abs(self._counts[pool.name] - pool.running) for pool in self._ranges)
+        counts = tuple(self._counts[pool.name] for pool in sorted(self._ranges, key=lambda pool: pool.name))
+        key = (round(cost, 9), changes, sum(counts), counts)
+        if self._key is None or key < self._key:
+            self._key, self.best = key, dict(self._counts)
+
+
+def best_within(
+    ranges: Sequence[PoolRange], capacity: FleetCapacity, rate: float, budget: float
+) -> tuple[dict[str, int], float]:
+    """Return the mix that serves most of `rate` for at most `budget` an hour, and what it serves.
+
+    The minima run whatever they cost. Rates are searched by halving: more is never cheaper.
+    """
+    least = {pool.name: pool.least for pool in ranges}
+    most = capacity.rate({pool.name: pool.most for pool in ranges})
+    prices = {pool.name: pool.price for pool in ranges}
+    best, low, high = least, min(capacity.rate(least), rate), min(rate, most)
+    for _ in range(12):
+        middle = (low + high) / 2
+        mix = cheapest_mix(ranges, capacity, middle)
+        if mix is not None and sum(prices[name] * count for name, count in mix.items()) <= budget + 1e-9:
+            best, low = mix, middle
+        else:
+            high = middle
+    return best, min(rate, capacity.rate(best))
+
+
+def _serves(capacity: FleetCapacity, counts: Mapping[str, int], rate: float) -> bool:
+    return capacity.rate(counts) >= rate * (1.0 - _TOLERANCE)
+
+
+def _worth(pool: PoolRange, capacity: FleetCapacity) -> float:
+    return capacity.most(pool.name) / max(pool.price, 1e-9)

@@ -1,0 +1,110 @@
+"""The rates of the last hour or so, as a controller sees them, and what follows from them for the next minutes."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+import msgspec
+
+#: Seconds that the history reaches back, and between the rates that it keeps.
+REACH, SPACING = 3600.0, 10.0
+#: Rates of windows one after another that are averaged at most while nothing says that the rate has changed.
+WINDOWS = 4
+#: Standard deviations of Poisson arrivals beyond which two rates are different.
+DIFFERENT = 3.5
+#: The same for a growth that is prepared for; there are many of them to look through.
+GROWN = 3.0
+#: Start-up times that are looked back for growths, and seconds at least.
+LOOK_BACK, LEAST_LOOK_BACK = 8.0, 900.0
+#: Growth is expected of no more than this share of the rate, so that one jump is not followed by the same again.
+MOST_GROWTH = 0.5
+#: A rate below this share of the one before is a fall, after which what had grown before it says nothing.
+FALLEN = 0.8
+
+
+class RateSample(msgspec.Struct, frozen=True, array_like=True):
+    """Requests per second over the `window` seconds that ended at `at`, and their mean over as many `seconds` as were
+    alike.
+    """
+
+    at: float
+    rate: float
+    window: float
+    mean: float
+    seconds: float
+
+
+def sampled(history: Sequence[RateSample], at: float, rate: float, window: float) -> RateSample:
+    """Return a sample with the mean over as many windows before it as do not differ from it more than chance
+    explains.
+    """
+    mean, seconds, start = rate, window, at
+    for _ in range(WINDOWS - 1):
+        start -= window
+        before = _at(history, start, window)
+        if before is None:
+            break
+        together = (mean * seconds + before * window) / (seconds + window)
+        if abs(before - mean) > DIFFERENT * _deviation(together, seconds, window):
+            break
+        mean, seconds = together, seconds + window
+    return RateSample(at, rate, window, mean, seconds)
+
+
+def with_sample(history: Sequence[RateSample], sample: RateSample) -> tuple[RateSample, ...]:
+    """Return the history with a sample after it, which is dropped where it comes too soon.
+
+    Where the clock has gone back, what is later than the sample is forgotten.
+    """
+    kept = [old for old in history if sample.at - REACH <= old.at <= sample.at]
+    if kept and sample.at - kept[-1].at < SPACING:
+        return tuple(kept)
+    return (*kept, sample)
+
+
+def growth(history: Sequence[RateSample], now: RateSample, seconds: float, share: float) -> float:
+    """Return by how much the rate may grow within `seconds`, as it has lately done; 0 where chance explains it.
+
+    It is the quantile `share` of the growths within such a time since the last fall, up to half of the rate.
+    """
+    since = now.at - max(LOOK_BACK * seconds, LEAST_LOOK_BACK)
+    samples = _since_fall([sample for sample in history if sample.at >= since - seconds])
+    growths, before = [], 0
+    for sample in samples:
+        while before + 1 < len(samples) and samples[before + 1].at <= sample.at - seconds:
+            before += 1
+        old = samples[before]
+        noise = GROWN * _deviation((sample.mean + old.mean) / 2, sample.seconds, old.seconds)
+        growths.append(sample.mean - old.mean if sample.mean - old.mean > noise else 0.0)
+    if not growths:
+        return 0.0
+    growths.sort()
+    return min(growths[min(int(share * len(growths)), len(growths) - 1)], MOST_GROWTH * now.mean)
+
+
+def _since_fall(samples: Sequence[RateSample]) -> Sequence[RateSample]:
+    """Return the samples since the rate has last fallen clearly."""
+    highest, start = samples[0] if samples else None, 0
+    for place, sample in enumerate(samples):
+        if highest is None or sample.mean >= highest.mean:
+            highest = sample
+        elif sample.mean < FALLEN * highest.mean and highest.mean - sample.mean > GROWN * _deviation(
+            highest.mean, sample.seconds, highest.seconds
+        ):
+            highest, start = sample, place
+    return samples[start:]
+
+
+def _deviation(rate: float, seconds: float, others: float) -> float:
+    """The standard deviation of the difference of two rates that were counted over some seconds each."""
+    return sqrt(max(rate, 1.0 / max(seconds, others)) * (1.0 / seconds + 1.0 / others))
+
+
+def _at(history: Sequence[RateSample], at: float, window: float) -> float | None:
+    """Return the rate of the window that ended nearest to `at`; None where there is a hole."""
+    nearest: RateSample | None = None
+    for sample in reversed(history):
+        if nearest is None or abs(sample.at - at) < abs(nearest.at - at):
+            nearest = sample
+        if sample.at < at:
+            break
+    return nearest.rate if nearest is not None and abs(nearest.at - at) <= max(window / 2, SPACING) else None

@@ -1,0 +1,246 @@
+"""The counts that a load asks for: Algorithm 4's maximum of what is felt and what is foreseen, then the cost gate."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+import msgspec
+
+from replicas.controller.cost_gate import gated
+from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.memory import Memory, NeededRate
+from replicas.controller.mix import PoolRange, cheapest_mix
+from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
+from replicas.controller.observe import SETTLE
+from replicas.controller.outcomes import learned_factor, learned_headroom, with_signals
+from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
+from replicas.controller.pool_capacities import pool_capacities
+from replicas.controller.pool_state import PoolState
+from replicas.controller.scaling_settings import ModelScaling
+from replicas.controller.signals import WEIGHTS, pool_signals, pressure
+from replicas.controller.snapshot import Snapshot
+from replicas.controller.stability import down_window, kept_need, with_need
+
+#: Pressure beyond which replicas are added although the capacity says that there are enough.
+PRESSED = 1.1
+#: Seconds for which a forecast must say that a need has gone.
+AHEAD = 900.0
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts by pool, those that the load alone needs, the memory with that need, and what there is to say of it."""
+
+    counts: Mapping[str, int]
+    needed: Mapping[str, int]
+    memory: Memory
+    inputs: Mapping[str, float]
+    reasons: Sequence[str]
+    warnings: Sequence[str] = ()
+
+
+def sized(
+    scaling: ModelScaling,
+    memory: Memory,
+    snapshot: Snapshot,
+    states: Mapping[str, PoolState],
+    pools: Sequence[PoolRange],
+) -> Sizing:
+    """Return the counts that a model with any demand shall have; `memory` has the snapshot already."""
+    replicas = pool_capacities(states, memory.workload, scaling.slo, memory)
+    if not replicas:
+        return _felt_alone(scaling, memory, snapshot, states, pools)
+    now, present, least = snapshot.now, counted(states), least_serving(pools)
+    capacity = FleetCapacity(scaling, replicas, memory.factor)
+    served = capacity.rate({name: state.ready for name, state in states.items()})
+    startup = max(state.startup for state in states.values())
+    backlog = _backlog(scaling, snapshot, states, capacity, served)
+    settle = SETTLE + max(replica.answer_seconds for replica in replicas.values())
+    memory = msgspec.structs.replace(
+        _judged(scaling, memory, memory.at, snapshot, served, backlog), settle_seconds=settle
+    )
+    need = needed_rate(
+        memory.history,
+        memory.sample,
+        backlog=backlog,
+        startup=startup,
+        headroom=memory.headroom,
+        forecast=snapshot.forecast,
+    )
+    memory = msgspec.structs.replace(
+        memory, needs=with_need(memory.needs, NeededRate(now, need.rate), scaling.down_seconds)
+    )
+    lasting = lasting_need(snapshot.forecast, now, AHEAD)
+    window = down_window(scaling, startup, need.rate, max(old.rate for old in memory.needs), lasting)
+    kept = kept_need(memory, now, window)
+    reasons, warnings = [need.reason], list(need.warnings)
+    felt = _felt(scaling, memory, snapshot, states, served)
+    memory = felt.memory
+    counts: Mapping[str, int] = present
+    more = with_more(states, pools, capacity, need.rate)
+    if more is not None:
+        counts = more.counts
+        reasons.append(more.reason)
+        if more.short:
+            warnings.append(f"{need.rate:.2f} requests/s are needed. {more.reason}")
+    elif felt.plan is not None and _quiet(memory, now):
+        counts = felt.plan.counts
+        reasons.insert(0, felt.plan.reason)
+    elif kept is not None:
+        # What the forecast expects of the next minutes is kept, too, unless it is refuted.
+        rate = max(kept, lasting or 0.0) if need.forecast > 0 else kept
+        less = with_less(states, pools, capacity, rate, change_mix=_steady(scaling, memory, now))
+        if less is not None:
+            counts = less.counts
+            reasons.append(f"At most {rate:.2f} requests/s were needed in the last {window:.0f} s. {less.reason}")
+    bought = gated(scaling, pools, capacity, need.rate, counts)
+    if bought is not None:
+        counts = bought.counts
+        reasons.insert(0, bought.reason)
+        warnings.append(bought.reason)
+    needed = cheapest_mix(pools, capacity, need.rate) or {pool.name: pool.most for pool in pools}
+    inputs = {
+        **_need_inputs(need, kept),
+        **felt.inputs,
+        "ready_rate": served,
+        "counted_rate": capacity.rate(present),
+        "capacity_factor": memory.factor,
+        "headroom": memory.headroom,
+        "startup_seconds": startup,
+        "down_window": window,
+    }
+    for name, replica in replicas.items():
+        inputs[f"replica_rate_{name}"] = capacity.most(name)
+        inputs[f"replica_slots_{name}"] = replica.slots
+    return Sizing(
+        counts=_at_least(counts, least),
+        needed=_at_least(needed, least),
+        memory=memory,
+        inputs=inputs,
+        reasons=reasons,
+        warnings=warnings,
+    )
+
+
+class _Felt(msgspec.Struct, frozen=True):
+    """What the signals are, the counts that they ask for where they press, and the memory with what was learned."""
+
+    inputs: Mapping[str, float]
+    plan: Plan | None
+    memory: Memory
+
+
+def _felt(
+    scaling: ModelScaling, memory: Memory, snapshot: Snapshot, states: Mapping[str, PoolState], served: float
+) -> _Felt:
+    """Return `k * s_react` of Algorithm 4: more of each pool in proportion to what is ready, where clients feel it.
+
+    While what clients see is a shortage that is known, or has just ended, nothing follows from it.
+    """
+    found = {
+        name: pool_signals(
+            state.settings.role, state.snapshot, snapshot.demand, scaling.slo, memory.sample.rate, served
+        )
+        for name, state in states.items()
+        if state.ready
+    }
+    horizons = {name: max(state.startup, SETTLE) for name, state in states.items()}
+    pending, weights = with_signals(memory.pending, memory.weights, snapshot.now, found, horizons)
+    memory = msgspec.structs.replace(memory, pending=pending, weights=weights)
+    inputs: dict[str, float] = {}
+    grown = counted(states)
+    pressed = 0.0
+    for name, signals in found.items():
+        known = weights.get(name, WEIGHTS)
+        pressed_here = pressure(signals, known)
+        inputs[f"pressure_{name}"] = pressed_here
+        inputs.update({f"signal_{signal}_{name}": value for signal, value in signals.named().items()})
+        inputs.update({f"weight_{signal}_{name}": known[signal] for signal in WEIGHTS})
+        if pressed_here > PRESSED:
+            pressed = max(pressed, pressed_here)
+            grown[name] = min(ceil(states[name].ready * pressed_here), max(states[name].most, grown[name]))
+    if not pressed or grown == counted(states) or any(state.coming for state in states.values()):
+        return _Felt(inputs, None, memory)
+    return _Felt(inputs, Plan(counts=grown, reason=f"The pressure is {pressed:.2f}."), memory)
+
+
+def _judged(
+    scaling: ModelScaling, memory: Memory, before: float | None, snapshot: Snapshot, served: float, backlog: float
+) -> Memory:
+    """Return the memory with what follows from how clients are served for headroom and factor."""
+    now, demand = snapshot.now, snapshot.demand
+    ratio, seconds = max(demand.ttft_ratio, demand.tpot_ratio), now - (now if before is None else before)
+    short = backlog > 0 or memory.sample.mean > served
+    late = ratio > 1 if ratio > 0 else short
+    factor = memory.factor
+    if not short and _quiet(memory, now):
+        factor = learned_factor(factor, memory.sample.mean, served, ratio, seconds)
+    return msgspec.structs.replace(
+        memory,
+        short_at=now if short else memory.short_at,
+        headroom=learned_headroom(memory.headroom, scaling.slo.in_time, seconds, late=late),
+        factor=factor,
+    )
+
+
+def _quiet(memory: Memory, now: float) -> bool:
+    """Whether what clients see is no more of a change or a shortage that is over."""
+    changed = now if memory.settled_at is None else memory.settled_at
+    return now - max(changed, memory.short_at or changed) >= memory.settle_seconds
+
+
+def _felt_alone(
+    scaling: ModelScaling,
+    memory: Memory,
+    snapshot: Snapshot,
+    states: Mapping[str, PoolState],
+    pools: Sequence[PoolRange],
+) -> Sizing:
+    """Return counts where nothing is known of what replicas serve: what there is, and more where clients feel it."""
+    felt = _felt(scaling, memory, snapshot, states, 0.0)
+    plan = felt.plan if _quiet(felt.memory, snapshot.now) else None
+    counts = counted(states) if plan is None else plan.counts
+    reasons = [] if plan is None else [plan.reason]
+    reasons.append("What a replica serves is not known yet, so nothing is given back.")
+    counts = _at_least(counts, least_serving(pools))
+    return Sizing(counts=counts, needed=counts, memory=felt.memory, inputs=felt.inputs, reasons=reasons)
+
+
+def _backlog(
+    scaling: ModelScaling,
+    snapshot: Snapshot,
+    states: Mapping[str, PoolState],
+    capacity: FleetCapacity,
+    served: float,
+) -> float:
+    """Return the requests that are there beyond what those ready run, and begin within the target TTFT."""
+    waiting = float(max(snapshot.demand.waiting, 0))
+    for name, state in states.items():
+        held = max(state.snapshot.running, 0) + max(state.snapshot.waiting, 0)
+        if state.ready:
+            waiting += max(0.0, held - state.ready * capacity.replicas[name].slots)
+    return max(0.0, waiting - served * scaling.slo.first_token(snapshot.demand.prompt_tokens))
+
+
+def _steady(scaling: ModelScaling, memory: Memory, now: float) -> bool:
+    """Whether nothing has changed for so long that another mix is worth its starts."""
+    changed = max(
+        now if memory.settled_at is None else memory.settled_at, memory.wanted[-1].at if memory.wanted else now
+    )
+    return now - changed >= scaling.down_seconds
+
+
+def _need_inputs(need: NeededNow, kept: float | None) -> dict[str, float]:
+    return {
+        "rate": need.steady,
+        "growth": need.growth,
+        "backlog_rate": need.backlog,
+        "forecast": need.forecast,
+        "needed_rate": need.rate,
+        "kept_rate": need.rate if kept is None else kept,
+    }
+
+
+def _at_least(counts: Mapping[str, int], least: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts, or the least that serves at all where they serve nothing."""
+    if any(counts.values()):
+        return dict(counts)
+    return {name: max(count, least[name]) for name, count in counts.items()}
