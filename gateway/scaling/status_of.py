@@ -119,7 +119,7 @@ def _pool(
         startup_seconds=one.learned[pool.name].startup_seconds,
         reason=decided.reason if decided is not None else "",
         launcher_errors=calls.errors + one.pools[pool.name].failed,
-        problem=calls.problem,
+        problem=calls.problem or one.pools[pool.name].unavailable(now),
     )
 
 

@@ -1,5 +1,6 @@
 import os
 import signal
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +13,7 @@ from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.launch_step import LaunchStep
 from protos.types import Shape
-from replicas.launchers.launcher import ReplicaOrder
+from replicas.launchers.launcher import LauncherError, ReplicaOrder
 from tests.gateway.scaling.scaled import World, scaled_config, scaled_world, scaler_of, want
 
 FLUSH = Script("return redis.call('FLUSHALL')")
@@ -398,3 +399,43 @@ async def test_a_store_that_is_frozen_in_the_middle_of_a_start_doubles_and_loses
         assert set(world.launcher.starts) == set(await world.intents())
     finally:
         await store.aclose()
+
+
+async def test_a_pool_whose_starts_fail_is_unavailable_for_a_while_and_asked_again(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 2)
+        start = world.launcher.start
+
+        async def refuse(orders: Sequence[ReplicaOrder]) -> None:
+            raise LauncherError(f"{orders[0].id}: it needs 2 GPUs, and 0 of 8 are free")
+
+        world.launcher.start = refuse  # type: ignore[method-assign]
+        await world.round(one, times=2)
+        assert "it needs 2 GPUs" in (await world.status()).pools[0].problem
+        assert "it needs 2 GPUs" in scaler_of(one).snapshots[-1].pools["p"].unavailable
+        world.launcher.start = start  # type: ignore[method-assign]
+        await world.round(one, seconds=5.0, times=3)
+        assert len(world.launcher.starts) == 2
+        assert (await world.status()).pools[0].problem == ""
+        assert set(world.launcher.starts) == set(await world.intents())
+
+
+async def test_a_replica_that_could_not_be_stopped_keeps_no_pool_from_growing(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        stop = world.launcher.stop
+
+        async def refuse(ids: Sequence[str], grace_seconds: float) -> None:
+            raise LauncherError("no such cloud")
+
+        world.launcher.stop = refuse  # type: ignore[method-assign]
+        want(one, 0)
+        await world.round(one)
+        assert scaler_of(one).snapshots[-1].pools["p"].unavailable == ""
+        world.launcher.stop = stop  # type: ignore[method-assign]
+        await world.round(one, seconds=25.0, times=2)
+        assert world.launcher.replicas == {}
+        assert await world.intents() == {}
