@@ -1,6 +1,7 @@
 """The controller's part for one model: what it remembers, the snapshot it decides on, the decision, and its pools."""
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 #: A decision that is like the last one is recorded again after so many seconds.
 RECORD_SECONDS = 60.0
+_FIGURES = re.compile(r"[0-9.,]+")
 
 
 class RememberingScaler(Scaler, Protocol):
@@ -242,5 +244,6 @@ def _total(decision: Decision) -> int:
 
 
 def _what(decision: Decision) -> object:
-    """What two decisions that are alike have in common."""
-    return [(name, pool.wanted, pool.spot) for name, pool in sorted(decision.pools.items())], len(decision.warnings)
+    """What two decisions that are alike have in common: figures in their words may differ."""
+    pools = [(name, pool.wanted, pool.spot) for name, pool in sorted(decision.pools.items())]
+    return pools, [_FIGURES.sub("", words) for words in (*decision.reasons[:1], *decision.warnings)]
