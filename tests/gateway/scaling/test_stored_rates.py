@@ -51,6 +51,6 @@ async def test_a_forecast_that_fails_is_none_and_told(how: str, monkeypatch: pyt
     rates.forecast = Forecast(made=NOW, step=300.0, mean=[1.0], upper=[1.0], method="last")
     rates.add(NOW, 1.0)
     await rates.fitted()
-    assert rates.forecast is None
+    assert usable(rates.forecast, NOW) is None
     assert rates.warning.startswith("no forecast could be made")
     assert "no week" not in rates.warning
