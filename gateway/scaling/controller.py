@@ -28,6 +28,7 @@ from gateway.scaling.overrides import Override, read_overrides
 from gateway.scaling.pool_facts import PoolFacts, announced, uses
 from gateway.scaling.reconcile import Plan, PoolReconciler, by_pool
 from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.scaling.spot_prices import SpotPriceSource
 from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
 from gateway.scaling.status_of import StepTimes, status_of, steps_of
 from gateway.scaling.steady_clock import SteadyClock
@@ -76,8 +77,10 @@ class Controller:
         name: str,
         clock: Callable[[], float] = time.monotonic,
         id_of: Callable[[str], str] = new_id,
+        prices: SpotPriceSource | None = None,
     ) -> None:
         """`launchers` are by the names that pools use; `name` is this process's, and no other one's."""
+        self._prices = prices
         self._storage = storage
         self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
         self.lease = Lease(storage, name, clock)
@@ -96,7 +99,9 @@ class Controller:
 
     async def run(self) -> None:
         """Act whenever this process has the lease, until cancelled."""
-        renewing = asyncio.create_task(self._renew())
+        tasks = [asyncio.create_task(self._renew())]
+        if self._prices is not None:
+            tasks.append(asyncio.create_task(self._prices.run()))
         try:
             while True:
                 try:
@@ -106,8 +111,9 @@ class Controller:
                     log.exception("a round of the controller")
                 await asyncio.sleep(ROUND_SECONDS)
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -221,7 +227,8 @@ class Controller:
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
         self._times.note(steps_of(inputs.intents, facts), now)
-        warnings = [self._clock.warning] if self._clock.warning else []
+        told = (self._clock.warning, self._prices.warning if self._prices is not None else "")
+        warnings = [warning for warning in told if warning]
         status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
@@ -262,7 +269,9 @@ class Controller:
         writes: list[Write] = []
         for one in self.models:
             name = one.model.name
-            one.observe([report[name] for report in inputs.demand if name in report], inputs.overrides.get(name))
+            prices = {} if self._prices is None else self._prices.of(name)
+            reports = [report[name] for report in inputs.demand if name in report]
+            one.observe(reports, inputs.overrides.get(name), prices)
             if one.demand is not None:
                 writes += one.rates.add(now, one.demand.requests_per_second)
             record = one.decide(
