@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
 from gateway.scaling.demand.demand_reports import Report, demand_reports
 from gateway.scaling.intents import INTENTS, Intent, read_intents
-from gateway.scaling.launcher_calls import LauncherCalls
+from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
 from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
 from gateway.scaling.model_controller import ModelController, RememberingScaler
@@ -78,13 +79,20 @@ class Controller:
         clock: Callable[[], float] = time.monotonic,
         id_of: Callable[[str], str] = new_id,
         prices: SpotPriceSource | None = None,
+        call_seconds: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """`launchers` are by the names that pools use; `name` is this process's, and no other one's."""
+        """`launchers` are by the names that pools use; `name` is this process's, and no other one's.
+
+        `call_seconds` bound the calls to launchers that take longer than others, by name.
+        """
         self._prices = prices
         self._storage = storage
         self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
         self.lease = Lease(storage, name, clock)
-        self._calls = {launcher: LauncherCalls(launcher, made, clock) for launcher, made in launchers.items()}
+        self._calls = {
+            launcher: LauncherCalls(launcher, made, clock, call_seconds.get(launcher, CALL_SECONDS))
+            for launcher, made in launchers.items()
+        }
         self._clock = SteadyClock(clock)
         #: What each launcher showed last, by model and pool.
         self._observed: dict[str, Mapping[tuple[str, str], dict[str, LaunchedReplica]]] = {}
@@ -154,8 +162,8 @@ class Controller:
         except LeaseLost:
             self._note("another controller acts now", logging.WARNING)
 
-    async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> None:
-        """Stop whatever a launcher shows, as when this machine's gateway ends; wait for it so long at most."""
+    async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> bool:
+        """Stop whatever a launcher shows, as when this machine's gateway ends; whether it has ended in time."""
         calls = self._calls[launcher]
         until = asyncio.get_running_loop().time() + patience_seconds
         told = False
@@ -165,7 +173,7 @@ class Controller:
             await calls.finished(left)
             seen = await calls.answered()
             if seen is not None and not seen:
-                return
+                return True
             if seen and not told:
                 calls.act((), {replica.id: grace_seconds for replica in seen}, lambda: True)
                 told = True
@@ -173,6 +181,17 @@ class Controller:
         log.warning(
             "the %s launcher still shows replicas %.0f s after they were told to end", launcher, patience_seconds
         )
+        return False
+
+    async def forget_all(self, launcher: str) -> None:
+        """Remove the intents of a launcher's pools, once nothing of them runs: the next start owes them nothing."""
+        pools = {pool.place for pool in self._pools() if pool.launcher == launcher}
+        try:
+            await self.lease.renew()
+            intents = [intent for intent in await read_intents(self._storage) if intent.place in pools]
+            await self.lease.write([Write("put", INTENTS, intent.id, b"") for intent in intents])
+        except (StoreUnavailable, LeaseLost):
+            log.warning("the records of the replicas that have ended stay in the store until a controller looks")
 
     # ---- a round
 

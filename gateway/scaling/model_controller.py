@@ -55,8 +55,7 @@ def counts_of(intents: Sequence[Intent], facts: PoolFacts) -> PoolCounts:
     """Sort a pool's intents."""
     counts = PoolCounts([], [], [])
     for intent in intents:
-        seen, known = facts.observed.get(intent.id), facts.announced.get(intent.id)
-        step = step_of(seen, known)
+        step = step_of(intent, facts)
         if intent.state != "run" or step is LaunchStep.STOPPING:
             counts.stopping.append(intent)
         elif step is LaunchStep.READY:

@@ -135,7 +135,7 @@ class PoolReconciler:
         known = facts.announced.get(intent.id)
         address = known.address if known is not None else seen.address
         changed = msgspec.structs.replace(intent, seen=True, address=address or intent.address)
-        step = step_of(seen, known)
+        step = step_of(intent, facts)
         if changed.state == "run":
             changed = self._run(changed, seen, step, facts.now)
         return self._end(intent, changed, step, facts, plan)
@@ -182,9 +182,10 @@ class PoolReconciler:
 
     def _run(self, intent: Intent, seen: LaunchedReplica, step: LaunchStep, now: float) -> Intent:
         if step is LaunchStep.READY:
-            if intent.id in self._unready:
-                self._unready.discard(intent.id)
+            if not intent.ready and (intent.id in self._unready or intent.id in self._asked):
                 self.startups.append(max(now - intent.made, 0.0))
+            self._unready.discard(intent.id)
+            intent = msgspec.structs.replace(intent, ready=True)
             self._failed_in_a_row, self._start_at, self._start_problem = 0, 0.0, ""
         elif step is not LaunchStep.STOPPING:
             self._unready.add(intent.id)
@@ -274,9 +275,7 @@ class PoolReconciler:
 
     def _retire(self, intent: Intent, facts: PoolFacts, plan: Plan) -> None:
         """Drain a replica that serves; stop one that does not yet."""
-        seen = facts.observed.get(intent.id)
-        known = facts.announced.get(intent.id)
-        serves = step_of(seen, known) is LaunchStep.READY
+        serves = step_of(intent, facts) is LaunchStep.READY
         now = facts.now
         if serves:
             plan.puts[intent.id] = msgspec.structs.replace(intent, state="drain", since=now, grace=DRAIN_SECONDS)
@@ -292,9 +291,7 @@ def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]
 
     Those that do not serve yet go first, the last started first of all; then those with the least cached and running.
     """
-    seen = facts.observed.get(intent.id)
-    known = facts.announced.get(intent.id)
-    serves = step_of(seen, known) is LaunchStep.READY
+    serves = step_of(intent, facts) is LaunchStep.READY
     if not serves:
         return False, -intent.made, 0.0, 0.0
     use: Use | None = facts.uses.get(intent.address)

@@ -3,7 +3,7 @@ import pytest
 
 from gateway.config.models.scaling import Scaling
 from gateway.scaling.demand.demand_reports import ModelReport
-from gateway.scaling.intents import drains_of_intents
+from gateway.scaling.intents import drains_of_intents, replica_registry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.stored_decisions import read_decisions
 from gateway.store.lua_script import Script
@@ -262,3 +262,16 @@ async def test_a_size_that_is_set_reaches_the_scaler_and_may_be_below_min(store_
         await registry.set_replicas("m", "p", None, "a")
         await world.round(one)
         assert (await world.status()).pools[0].wanted == 2
+
+
+async def test_a_replica_that_drains_is_shown_so_among_all_replicas(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        await world.ready()
+        world.in_flight = dict.fromkeys(world.launcher.starts, 5)
+        want(one, 0)
+        await world.round(one, times=2)
+        (row,) = await replica_registry(world.store, world.config).replicas("m")
+        assert row.drain is not None and row.drain.actor == "scaling"
