@@ -4,7 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from protos.launch_step import LaunchStep
 from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs, Work
+
+#: Told that a step of a start begins.
+Tell = Callable[[LaunchStep], None]
 
 
 @dataclass(slots=True)
@@ -65,8 +69,11 @@ class Engine(Protocol):
 class Launched(Protocol):
     """An engine that must load before it serves and release resources after."""
 
-    async def start(self) -> None:
-        """Load until it can answer; then `info` is complete. An exception ends the process."""
+    async def start(self, tell: Tell) -> None:
+        """Load until it can answer; then `info` is complete. An exception ends the process.
+
+        `tell` gets each step as it begins, of those up to `warm_up`, in their order.
+        """
         ...
 
     async def stop(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
+from protos.launch_step import LaunchStep
 from protos.protocol_error import ProtocolError
 from protos.stock_codec import HEALTHY
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
@@ -24,7 +25,7 @@ from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
 from replicas.request_owner import RequestOwner
 from replicas.server_tls import ServerTls, add_port, server_credentials
-from replicas.startup import started
+from replicas.startup import StartWatch, process_began, started
 from replicas.stock_service import StockService
 from replicas.worker_session import Session
 
@@ -394,19 +395,25 @@ async def serve_pool(
     stop: asyncio.Event,
     ready: Callable[[list[str]], None],
     tls: ServerTls | None = None,
+    watch: StartWatch | None = None,
+    attend: Callable[[int], None] | None = None,
 ) -> int:
     """Serve (address, engine) pairs in this process until `stop` is set, then drain.
 
-    Engines are loaded before anything listens, unless `stop` is set meanwhile. Returns the process's exit status: 0, or
-    1 when an engine was lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
+    Engines are loaded before anything listens, unless `stop` is set meanwhile. `watch` is told the steps of the start,
+    `READY` after `ready` was called with the addresses. From then on `attend` is called several times a second with the
+    number of open sessions, while this event loop runs. Returns the process's exit status: 0, or 1 when an engine was
+    lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
     """
+    watch = watch or StartWatch(process_began())
     servers: list[ReplicaServer] = []
+    attending: asyncio.Task[None] | None = None
     launched = [engine for _, engine in engines if isinstance(engine, Launched)]
     if tls is not None:
         # A real engine takes minutes to load; report unusable files before.
         server_credentials(tls)
     try:
-        if not await started(launched, stop):
+        if not await started(launched, stop, watch.tell):
             return 0
         addresses = []
         for address, engine in engines:
@@ -414,6 +421,10 @@ async def serve_pool(
             addresses.append(await server.start(address))
             servers.append(server)
         ready(addresses)
+        watch.tell(LaunchStep.READY)
+        log.info("started in %s", watch)
+        if attend is not None:
+            attending = asyncio.create_task(_attend(servers, attend))
         stopping = asyncio.ensure_future(stop.wait())
         endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
         await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
@@ -423,6 +434,14 @@ async def serve_pool(
         await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
         return status
     finally:
+        if attending is not None:
+            attending.cancel()
         await asyncio.gather(*(server.close() for server in servers))
         for each in launched:
             await each.stop()
+
+
+async def _attend(servers: list[ReplicaServer], attend: Callable[[int], None]) -> None:
+    while True:
+        attend(sum(len(server._sessions) for server in servers))
+        await asyncio.sleep(HEARTBEAT_SECONDS)

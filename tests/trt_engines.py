@@ -79,7 +79,7 @@ class Heard:
 @contextlib.asynccontextmanager
 async def started(engine: TensorRtLlmEngine) -> AsyncIterator[tuple[LLM, Heard, "asyncio.Task[None]"]]:
     """An engine that runs: its fake LLM, what it says, and the task that it runs in."""
-    await engine.start()
+    await engine.start(lambda step: None)
     heard = Heard()
     task = asyncio.create_task(engine.run(heard))
     await asyncio.sleep(0)

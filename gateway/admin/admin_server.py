@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
+from functools import partial
 from typing import Final
 
 from granian.constants import HTTPModes, Interfaces
@@ -21,6 +22,8 @@ from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.scaling_registry import ScalingRegistry
+from gateway.scaling.status import read_status
 from gateway.store.configured_store import open_store
 from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.providers.vault import ProviderVault
@@ -44,9 +47,11 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = open_store(config)
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    live = Feed(LiveReader(config, registry, store, replicas))
-    page = MetricsPage(config, registry, store)
-    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text)
+    told = partial(read_status, store) if config.scales else None
+    live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
+    page = MetricsPage(config, registry, store, told)
+    scaling = ScalingRegistry(store, config)
+    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text, scaling)
     scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)
     app = AdminApp(service, key, scrape_key=scrape_key)
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.

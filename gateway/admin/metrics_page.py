@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
+from gateway.admin.scaling_metrics import scaling_families
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
+from gateway.scaling.status import ScalingStatus
 from gateway.telemetry.batched_reads import BatchedReads
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.telemetry.process_usage import collect_others
@@ -26,6 +28,8 @@ from protos.errors import StoreUnavailable
 if TYPE_CHECKING:
     from observability.metrics.otlp import MetricsExporter
 
+ScalingReader = Callable[[], Awaitable[tuple[float, ScalingStatus | None]]]
+
 #: The number of series is bounded: keys have none of their own, and only so many tenants are shown by name.
 MOST_TENANTS: Final = 1000
 #: Seconds to wait for the store; without it all other metrics are shown.
@@ -37,7 +41,11 @@ GATHER_SECONDS: Final = 10.0
 class MetricsPage:
     """Collect all declared metrics. Concurrent readers share one collection."""
 
-    def __init__(self, config: Config, registry: Registry, store: ReadingStore) -> None:
+    def __init__(
+        self, config: Config, registry: Registry, store: ReadingStore, scaling: ScalingReader | None = None
+    ) -> None:
+        """`scaling` reads what the controller has told; None: nothing scales."""
+        self._scaling = scaling
         self._folder = config.state_dir / FOLDER
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry
@@ -74,10 +82,12 @@ class MetricsPage:
 
     async def families(self) -> tuple[list[Family], float]:
         """Return all families with series, and when the workers began to count, in seconds since 1970."""
-        (counted, started), of_store = await asyncio.gather(
-            asyncio.to_thread(self._counted), store_families(self._registry, self._store)
+        (counted, started), of_store, of_scaling = await asyncio.gather(
+            asyncio.to_thread(self._counted),
+            store_families(self._registry, self._store),
+            read_scaling_families(self._scaling),
         )
-        return [*counted, *of_store], started
+        return [*counted, *of_store, *of_scaling], started
 
     async def _text(self) -> bytes:
         families, _ = await self.families()
@@ -106,6 +116,18 @@ async def store_families(registry: Registry, store: ReadingStore) -> list[Family
         return [up]
     up.add(1)
     return [up, *_limits(found, max(0, len(limited) - MOST_TENANTS))]
+
+
+async def read_scaling_families(read: ScalingReader | None) -> list[Family]:
+    """Read what the controller has told; nothing where nothing scales, or the store does not answer."""
+    if read is None:
+        return []
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            now, status = await read()
+    except (StoreUnavailable, TimeoutError):
+        return []
+    return scaling_families(now, status)
 
 
 async def get_metrics(call: Call[NoQuery, None]) -> bytes:

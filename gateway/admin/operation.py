@@ -9,6 +9,7 @@ import msgspec
 from gateway.admin.live.feed import Feed
 from gateway.config.base import Record
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.tenant_registry import Registry
@@ -37,6 +38,7 @@ class Service:
     providers: ProviderVault
     live: Feed
     metrics: Callable[[], Awaitable[bytes]]
+    scaling: ScalingRegistry
 
 
 @dataclass(frozen=True, slots=True)

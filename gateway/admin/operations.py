@@ -21,6 +21,9 @@ from gateway.admin import (
     replica_operations as replicas,
 )
 from gateway.admin import (
+    scaling_operations as scaling,
+)
+from gateway.admin import (
     tenant_operations as tenants,
 )
 from gateway.admin import (
@@ -56,6 +59,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *usage.OPERATIONS,
     *replicas.OPERATIONS,
+    *scaling.OPERATIONS,
     *providers.OPERATIONS,
     *audit.OPERATIONS,
     *metrics.OPERATIONS,

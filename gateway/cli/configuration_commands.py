@@ -198,4 +198,7 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         gpus = "-"  # its owner's
     where = "started here" if pool.local_replicas else ", ".join(pool.addresses) or "they register"
     count = f"{pool.replica_count}{' or more' if pool.is_discovered else ''}"
+    if pool.scaling is not None:
+        where, count = f"launched: {pool.launcher}", f"{pool.scaling.min} to {pool.scaling.max}"
+        gpus = f"{shape.gpus} each{' simulated' if pool.engine == 'simulated' else ''}"
     return (pool.name, degrees, pool.role.value, pool.engine, count, gpus, where)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from gateway.config.model_patterns import matches
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.addresses import dns_name, is_discovered
+from gateway.config.models.scaling_checks import scaling_warnings
 from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
@@ -21,6 +22,7 @@ def warnings_of(config: Config) -> Iterator[str]:
         yield from _unpriced(at, tenant, config.models)
     for index, model in enumerate(config.models):
         yield from _without_path(f"models[{index}]", model)
+    yield from scaling_warnings(config)
 
 
 def _without_path(at: str, model: Model) -> Iterator[str]:

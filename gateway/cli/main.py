@@ -19,6 +19,8 @@ _COMMANDS = {
     "top": "gateway.cli.top.top_command",
     "providers": "gateway.cli.providers_command",
     "admin": "gateway.cli.admin_command",
+    "controller": "gateway.cli.controller_command",
+    "scale": "gateway.cli.scale_command",
     "route": "gateway.cli.route_command",
     "safety": "gateway.cli.safety.safety_command",
     "audit": "gateway.cli.audit.audit_command",

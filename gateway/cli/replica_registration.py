@@ -1,25 +1,26 @@
 """Let `penstock replica` announce itself in the store, so that gateways find it."""
 
 import argparse
-import asyncio
 import contextlib
-import logging
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gateway.config.models.addresses import is_grpc_address
 from gateway.config.store.address import address_problem
-from gateway.fleets.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
-from protos.errors import StoreUnavailable
-from protos.types import ReplicaInfo
+from gateway.fleets.discovery.registrations import Registration
+from protos.launch_step import LaunchStep
+from protos.types import ReplicaInfo, Role, Shape
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from gateway.cli.announcer import Announcer
 
-#: Seconds; a longer call would delay a heartbeat.
-_TIMEOUT_SECONDS: Final = 0.5
+_LAUNCH_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
 _WILDCARDS: Final = ("0.0.0.0", "[::]", "*")
 
 
@@ -44,18 +45,35 @@ def add_registration_options(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="where gateways reach it, as grpc://HOST:PORT; given as often as --listen (default: what it listens on)",
     )
+    group.add_argument(
+        "--launch-id", metavar="ID", help="the id under which a launcher has started it; it needs --register"
+    )
+    group.add_argument(
+        "--orphan-seconds",
+        type=float,
+        default=60.0,
+        metavar="N",
+        help="with --launch-id: end when for so long neither the store has answered nor a gateway has been connected "
+        "(default: 60)",
+    )
 
 
 def check_registration(arguments: argparse.Namespace) -> None:
     """Check that the options fit together, before anything is started. Raises RegistrationError."""
     if arguments.register is None:
-        if arguments.pool is not None or arguments.advertise:
-            raise RegistrationError("--pool and --advertise go with --register")
+        if arguments.pool is not None or arguments.advertise or arguments.launch_id is not None:
+            raise RegistrationError("--pool, --advertise and --launch-id go with --register")
         return
     if not arguments.pool:
         raise RegistrationError("--register needs --pool")
     if arguments.advertise and len(arguments.advertise) != len(arguments.listen):
         raise RegistrationError("--advertise is needed as often as --listen, or not at all")
+    if arguments.launch_id is not None and not _LAUNCH_ID.fullmatch(arguments.launch_id):
+        raise RegistrationError("--launch-id: expected 1 to 63 of a-z, 0-9 and -")
+    if arguments.launch_id is not None and len(arguments.listen) > 1:
+        raise RegistrationError("--launch-id names one replica, so give --listen once")
+    if not arguments.orphan_seconds > 0:
+        raise RegistrationError("--orphan-seconds: expected more than 0")
     for address in arguments.advertise:
         if not is_grpc_address(address):
             raise RegistrationError(
@@ -76,32 +94,71 @@ class StoreRegistration:
         """Raises RegistrationError where the options do not fit together."""
         check_registration(arguments)
 
-    async def run(
-        self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
-    ) -> None:
-        """Announce the replicas until `stop` is set; do nothing without `--register`."""
-        if arguments.register is not None:
-            await Registrar(arguments, infos, addresses).run(stop)
+    @contextlib.contextmanager
+    def announced(self, arguments: argparse.Namespace) -> "Iterator[_Announcement | _Silence]":
+        """Announce the replicas to the end of the block; nothing is announced without `--register`."""
+        if arguments.register is None:
+            yield _Silence()
+            return
+        from gateway.cli.announcer import Announcer  # here: its client takes 10 MB that other replicas do not need
+
+        orphan_seconds = None if arguments.launch_id is None else arguments.orphan_seconds
+        announcer = Announcer(_store_url(arguments.register), orphan_seconds)
+        with announcer.running():
+            yield _Announcement(arguments, announcer)
 
 
-class Registrar:
-    """Repeat the replicas' announcements as heartbeats. During an outage of the store, wait."""
+class _Silence:
+    """The announcement of replicas that do not register."""
 
-    def __init__(self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
-        """`addresses` are those that the replicas listen on, in the order of `infos`."""
-        from gateway.store.store_client import (
-            Store,  # imported here: its client takes 10 MB that other replicas do not need
+    def tell(self, step: LaunchStep) -> None: ...
+
+    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None: ...
+
+    def attend(self, sessions: int) -> None: ...
+
+
+class _Announcement:
+    """What is said of this process's replicas, by what is known of them."""
+
+    def __init__(self, arguments: argparse.Namespace, announcer: "Announcer") -> None:
+        self._arguments = arguments
+        self._announcer = announcer
+        self._step = LaunchStep.PROCESS
+        started = Registration(
+            model=arguments.model,
+            pool=arguments.pool,
+            address="",
+            epoch=time.time_ns(),
+            engine=arguments.engine,
+            shape=Shape(tp=arguments.tp, ep=arguments.ep, pp=arguments.pp),
+            role=Role(arguments.role),
+            version=arguments.model_version,
+            launch_id=arguments.launch_id or "",
+            step=self._step,
         )
-
-        self._store = Store(_store_url(arguments.register), timeout=_TIMEOUT_SECONDS)
-        epoch = time.time_ns()
-        advertised = arguments.advertise or [_advertised(address, _has_tls(arguments)) for address in addresses]
+        # A port that the system chooses is known only once it is listened on.
+        known = bool(arguments.advertise) or not any(address.endswith(":0") for address in arguments.listen)
         self._replicas = [
-            Registration(
+            msgspec.structs.replace(started, address=address)
+            for address in (self._advertised(arguments.listen) if known else ())
+        ]
+        self._started = started
+        announcer.say(self._replicas)
+
+    def tell(self, step: LaunchStep) -> None:
+        # What is told to end while it is being loaded may still get a step further.
+        if self._step is not LaunchStep.STOPPING:
+            self._step = step
+            self._replicas = [msgspec.structs.replace(replica, step=step) for replica in self._replicas]
+            self._announcer.say(self._replicas)
+
+    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
+        self._replicas = [
+            msgspec.structs.replace(
+                self._started,
                 model=info.model,
-                pool=arguments.pool,
                 address=address,
-                epoch=epoch,
                 engine=info.engine,
                 shape=info.shape,
                 role=info.role,
@@ -109,42 +166,15 @@ class Registrar:
                 tokenizer_hash=info.tokenizer_hash,
                 adapters=info.adapters,
             )
-            for info, address in zip(infos, advertised, strict=True)
+            for info, address in zip(infos, self._advertised(addresses), strict=True)
         ]
-        self._state = ""
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Announce until `stop` is set, then withdraw; run it once."""
-        try:
-            while not stop.is_set():
-                await self._announce()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
-            await asyncio.gather(*(deregister(self._store, replica) for replica in self._replicas))
-        except StoreUnavailable as error:
-            # The record expires by itself.
-            log.warning("cannot deregister: %s", error.__cause__ or error)
-        finally:
-            await self._store.aclose()
+    def attend(self, sessions: int) -> None:
+        self._announcer.attend(sessions)
 
-    async def _announce(self) -> None:
-        try:
-            done = await asyncio.gather(*(register(self._store, replica) for replica in self._replicas))
-        except StoreUnavailable as error:
-            self._note(f"cannot register: {error.__cause__ or error}", logging.WARNING)
-            return
-        taken_over = [
-            replica.address for replica, registered in zip(self._replicas, done, strict=True) if not registered
-        ]
-        if taken_over:
-            self._note(f"another replica that began later has registered as {', '.join(taken_over)}", logging.ERROR)
-        else:
-            self._note(f"registered as {', '.join(replica.address for replica in self._replicas)}", logging.INFO)
-
-    def _note(self, state: str, level: int) -> None:
-        if state != self._state:
-            self._state = state
-            log.log(level, "%s", state)
+    def _advertised(self, addresses: Sequence[str]) -> Sequence[str]:
+        tls = self._arguments.tls_certificate is not None
+        return self._arguments.advertise or [_advertised(address, tls) for address in addresses]
 
 
 def _store_url(named: str) -> str:
@@ -173,10 +203,6 @@ def _advertised(address: str, tls: bool) -> str:
     if address.startswith("unix:"):
         return address
     return f"{'grpcs' if tls else 'grpc'}://{address}"
-
-
-def _has_tls(arguments: argparse.Namespace) -> bool:
-    return arguments.tls_certificate is not None
 
 
 def _is_wildcard(address: str) -> bool:

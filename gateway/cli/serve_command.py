@@ -48,6 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from gateway.server.supervisor import (
         admin_api,
         check_ports,
+        controller,
         embedded_store,
         local_replicas,
         make_state_folder,
@@ -76,7 +77,11 @@ def _run(arguments: argparse.Namespace) -> int:
             # Created here, so that an unusable key ends the start, and not each worker's.
             make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
-            with admin_api(config, arguments.config), local_replicas(config):
+            with (
+                admin_api(config, arguments.config),
+                local_replicas(config),
+                controller(config, arguments.config),
+            ):
                 serve_workers(config, arguments.config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
 from gateway.config.models.output import output_problems
 from gateway.config.models.routing_checks import routing_problems
+from gateway.config.models.scaling_checks import scaling_problems
 from gateway.config.models.settings import Model, Pool
 from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.network.hosts import host_problems
@@ -39,6 +40,7 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
     yield from file_problems(config.files, "files")
     tiers, policies = [tier.name for tier in config.tiers], policy_names(config.safety.policies)
     yield from tenants_problems(config.tenants, tiers, config.model_names, policies)
+    yield from scaling_problems(config)
     names: dict[str, str] = {}
     addresses: dict[str, str] = {}
     for m, model in enumerate(config.models):

@@ -15,8 +15,8 @@ from gateway.config.base import Record
 from gateway.config.batches import Batches
 from gateway.config.discovery import Discovery
 from gateway.config.files import Files
-from gateway.config.launchers import Launchers
 from gateway.config.listen import Listen
+from gateway.config.models.launchers import Launchers
 from gateway.config.models.settings import Model
 from gateway.config.observability.settings import Observability
 from gateway.config.responses import Responses
@@ -77,6 +77,11 @@ class Config(Record, frozen=True, kw_only=True):
     alerts: Annotated[Alerts, Meta(description="Where spent budgets are announced.")] = Alerts()
     observability: Annotated[Observability, Meta(description="What operators are shown.")] = Observability()
     admin: Annotated[Admin, Meta(description="The admin API.")] = Admin()
+
+    @property
+    def scales(self) -> bool:
+        """Whether any pool's replicas are started and stopped by a launcher."""
+        return any(model.scales for model in self.models)
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -1,16 +1,17 @@
 """A worker's exchange with the store: reports replica statuses, reads registrations, and applies drains."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.drains import Drain, drains_of, grace_ends
-from gateway.fleets.reports import found_replicas, report
+from gateway.fleets.reports import Reporter, found_replicas
 from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
 from routing.health.replica_status import ReplicaStatus
@@ -24,8 +25,8 @@ SYNC_SECONDS: Final = 0.5
 class Drainable(Protocol):
     """A fleet whose replicas can be drained."""
 
-    def statuses(self) -> list[ReplicaStatus]:
-        """The status of every replica."""
+    def statuses(self) -> Sequence[ReplicaStatus]:
+        """The status of every replica; the same object only where none has changed."""
         ...
 
     def drain(self, until: Mapping[str, float]) -> None:
@@ -55,34 +56,63 @@ class FleetSync:
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
         finder: RegistrationReceiver | None = None,
+        more_drains: Callable[[Storage], Awaitable[list[Drain]]] | None = None,
     ) -> None:
-        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations."""
+        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations.
+
+        `more_drains` reads drains that no operator has asked for; it raises StoreUnavailable.
+        """
         self._storage = storage
         self._config = config
         self._finder = finder
+        self._more_drains = more_drains
         self._drains: list[Drain] = []
         #: Offset from the store's clock to `clock`.
         self._offset = 0.0
-        self._worker = worker
+        self._reporter = Reporter(storage, worker)
         self._fleets = fleets
         self._clock = clock
         self._away = False
+        self._announced = asyncio.Event()
 
     async def run(self) -> None:
-        """Exchange until cancelled."""
+        """Exchange until cancelled, and look at registrations in between when they are announced."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         while True:
+            self._announced.clear()
             try:
-                await self.exchange()
+                if loop.time() >= due:
+                    await self.exchange()
+                    due = loop.time() + SYNC_SECONDS
+                else:
+                    await self.look()
             except Exception:
                 # Any error: drains that are never applied again are worse than one failed exchange.
                 log.exception("exchanging with the store what is known of replicas")
-            await asyncio.sleep(SYNC_SECONDS)
+                due = loop.time() + SYNC_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._announced.wait()
+
+    def announced(self) -> None:
+        """Let `run` look at the registrations now: some have changed."""
+        self._announced.set()
+
+    async def look(self) -> None:
+        """Look at the registrations alone."""
+        if self._finder is not None and self._finder.wants_registrations:
+            # Where the store is away, the next exchange says so.
+            with contextlib.suppress(StoreUnavailable):
+                self._finder.registered(await registered(self._storage))
 
     async def exchange(self) -> None:
         """Exchange once."""
         try:
-            now = await report(self._storage, self._worker, self._statuses())
+            now = await self._reporter.report(self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
+            if self._more_drains is not None:
+                drains += await self._more_drains(self._storage)
             wanted = self._finder is not None and self._finder.wants_registrations
             replicas = await registered(self._storage) if wanted else []
         except StoreUnavailable as error:
@@ -110,5 +140,5 @@ class FleetSync:
         for model, fleet in self._fleets.items():
             fleet.drain(until[model])
 
-    def _statuses(self) -> dict[str, list[ReplicaStatus]]:
+    def _statuses(self) -> dict[str, Sequence[ReplicaStatus]]:
         return {model: fleet.statuses() for model, fleet in self._fleets.items()}

@@ -21,6 +21,6 @@ async def dry_run(request: GenerateRequest, context: RequestContext, explained: 
     prepared.lease.release()
     context.handle.check()
     model = request.model
-    wanted = admission_request(prepared, context.deadline, explained)
+    wanted = admission_request(prepared, explained)
     explained_context(model, wanted, explained)
     return explained.considered(wanted.route, model.admission_queue.consider(wanted))

@@ -40,11 +40,14 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     record.reserved_tokens = prompt.tokens + lease.output
     admission: Admission | None = None
     try:
-        wanted = admission_request(prepared, context.wait_until, context.explained)
+        wanted = admission_request(prepared, context.explained)
         dispatch_context = (
             model.dispatch_context if context.explained is None else explained_context(model, wanted, context.explained)
         )
-        admission = model.admission_queue.try_enter(wanted) or await model.admission_queue.enter(wanted, context.handle)
+        admission = model.admission_queue.try_enter(wanted)
+        if admission is None:
+            record.stream = request.stream  # a stream that waits at zero gets comments
+            admission = await model.admission_queue.enter(wanted, context.handle, context.wait_until)
         stages.admitted = monotonic()
         record.policy = model.policy_name
         submit = submit_of(prepared, payload)
@@ -80,10 +83,9 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     )
 
 
-def admission_request(prepared: Prepared, wait_until: float, policy: RoutingPolicy | None = None) -> AdmissionRequest:
+def admission_request(prepared: Prepared, policy: RoutingPolicy | None = None) -> AdmissionRequest:
     """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
     subscription, route = prepared.subscription, prepared.route
-    latest = route.arrived + subscription.max_wait_seconds
     return AdmissionRequest(
         route.request_id,
         subscription.queue_name,
@@ -93,7 +95,7 @@ def admission_request(prepared: Prepared, wait_until: float, policy: RoutingPoli
         route,
         prepared.lease.output,
         route.n,
-        latest if latest < wait_until else wait_until,
+        route.arrived + subscription.max_wait_seconds,
         subscription.max_waiting,
         policy,
     )

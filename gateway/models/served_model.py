@@ -30,7 +30,8 @@ class ServedModel:
     """A served model, perhaps with an adapter. `context` is in tokens of prompt and answer; `created` in Unix seconds.
 
     Replicas of a model that `relays` may speak the API themselves. All replicas of an `opaque` model do, and its
-    tokenizer is unknown here. With an `adapter`, `name` is still the model's; limits, prices and the fleet are too.
+    tokenizer is unknown here. One that is `from_zero` may have no replica by intention. With an `adapter`, `name` is
+    still the model's; limits, prices and the fleet are too.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ServedModel:
     media: Media = field(default_factory=Media)
     media_rule: MediaRule = OPENAI
     embeddings: Embeddings = field(default_factory=Embeddings)
+    from_zero: bool = False
 
     @property
     def shown(self) -> str:
@@ -68,6 +70,16 @@ class ServedModel:
     def adapter_name(self) -> str:
         """The LoRA adapter's name; empty without one."""
         return "" if self.adapter is None else self.adapter.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request for it would be served, perhaps after a replica was started for it."""
+        return self.from_zero or self.fleet.ready
+
+    @property
+    def at_zero(self) -> bool:
+        """Whether it has no replica, by intention."""
+        return self.from_zero and not self.fleet.ready
 
     def salt(self, owner: str) -> str:
         """The salt that separates `cache_owner`s and adapters in the replicas' prefix caches."""

@@ -13,8 +13,9 @@ from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
 class AdmissionRequest(msgspec.Struct, frozen=True):
     """A request for admission. `rank`, `weight` and `reserved` are those of the tenant's tier.
 
-    `expected_output` is in tokens, of all `n` sequences together. It waits until `wait_until` on the queue's clock and
-    only while no more than `max_waiting` of its tenant wait. `policy` decides instead of the admission queue's own.
+    `expected_output` is in tokens, of all `n` sequences together. Its tier lets it wait until `wait_until` on the
+    queue's clock and only while no more than `max_waiting` of its tenant wait. `policy` decides instead of the
+    admission queue's own.
     """
 
     request_id: str

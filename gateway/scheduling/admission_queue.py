@@ -1,9 +1,8 @@
 """The admission queue of one model: admits requests as replicas have room, in fair order."""
 
 import asyncio
-import heapq
-import itertools
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from gateway.scheduling.capacity import (
     usable,
     with_promised,
 )
+from gateway.scheduling.deadlines import Deadlines
 from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.fair_queue import FairQueue, cost_of
 from gateway.scheduling.objections import objections
@@ -85,9 +85,7 @@ class AdmissionQueue:
         self._held: frozenset[str] = frozenset()
         self._rest_until = 0.0
         self._rest: asyncio.TimerHandle | None = None
-        self._deadlines: list[tuple[float, int, Waiter]] = []
-        self._numbers = itertools.count()
-        self._alarm: asyncio.TimerHandle | None = None
+        self.deadlines = Deadlines(clock, self._late)
         self._rate = AdmissionRate(clock())
         fleet.on_load = self.pump
 
@@ -95,6 +93,12 @@ class AdmissionQueue:
     def waiting(self) -> int:
         """Number of waiting requests."""
         return self._queue.waiting
+
+    @property
+    def oldest_wait(self) -> float:
+        """For how many seconds the oldest waiting request has waited; 0 where none waits."""
+        first = [next(iter(peers)).since for peers in self._by_rank.values()]
+        return max(0.0, self._clock() - min(first)) if first else 0.0
 
     def depths(self) -> dict[str, int]:
         """Number of waiting requests by tenant, without zeros."""
@@ -135,11 +139,14 @@ class AdmissionQueue:
         self._grant(admission, decision)
         return admission
 
-    async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
-        """Wait for admission. Raises Overloaded when too many wait or the time is up, and what fails `handle`."""
+    async def enter(self, request: AdmissionRequest, handle: RequestHandle, gives_up: float = math.inf) -> Admission:
+        """Wait for admission, at most until the client `gives_up`.
+
+        Raises Overloaded when too many wait or the time is up, and what fails `handle`.
+        """
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        waiter = Waiter(request, tenant, now, self._leave)
+        waiter = Waiter(request, tenant, now, self._until(request, gives_up, now), self._leave)
         kind = kind_of(request.route, self._fleet.candidates())
         waiter.entry = self._queue.push(request.tenant, request.weight, waiter.cost, waiter, kind)
         tenant.waiting += 1
@@ -173,6 +180,10 @@ class AdmissionQueue:
         demand = demand_of(request, request.route)
         return objections(views, self._all_promised(), demand, tenant, divider, now, self._watermark, self._held)
 
+    def _until(self, request: AdmissionRequest, gives_up: float, now: float) -> float:
+        """Until when a request that comes `now` may wait."""
+        return min(request.wait_until, gives_up)
+
     def _views(self, route: RouteRequest) -> _Views:
         """The replicas that can serve the request now."""
         return servable(self._fleet.candidates((), route.needs, route.adapter))
@@ -188,7 +199,7 @@ class AdmissionQueue:
                 return
         self._enforce_bounds(waiter)
         if waiter.entry.waiting:
-            self._set_alarm(waiter)
+            self.deadlines.add(waiter, self._queue.waiting)
 
     def _admit(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
@@ -252,16 +263,8 @@ class AdmissionQueue:
         for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
             waiter.fail(_no_replica())
 
-    def expire(self) -> None:
-        """Shed requests whose time is up; called by a timer."""
-        now = self._clock()
-        while self._deadlines and (self._deadlines[0][0] <= now or not self._deadlines[0][2].entry.waiting):
-            waiter = heapq.heappop(self._deadlines)[2]
-            if waiter.entry.waiting:
-                self._shed(waiter, "The model stayed at its capacity for as long as this request may wait.")
-        self._alarm = None
-        if self._deadlines:
-            self._arm(self._deadlines[0][0] - now)
+    def _late(self, waiter: Waiter) -> None:
+        self._shed(waiter, "The model stayed at its capacity for as long as this request may wait.")
 
     def _choose(
         self, pending: PendingRequest, views: _Views, now: float, held: _Ids = _NO_REPLICAS, whole: _Views | None = None
@@ -423,25 +426,7 @@ class AdmissionQueue:
         if waiter is self._blocked:
             self._blocked, self._held = None, _NO_REPLICAS
         if not self._by_rank:
-            self._deadlines.clear()
-            if self._alarm is not None:
-                self._alarm.cancel()
-                self._alarm = None
-
-    def _set_alarm(self, waiter: Waiter) -> None:
-        """Set the one timer to the earliest deadline."""
-        if len(self._deadlines) > 2 * self._queue.waiting + MAX_REFUSALS:
-            self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
-            heapq.heapify(self._deadlines)
-        until = waiter.request.wait_until
-        heapq.heappush(self._deadlines, (until, next(self._numbers), waiter))
-        if self._alarm is None or self._deadlines[0][2] is waiter:
-            self._arm(until - self._clock())
-
-    def _arm(self, seconds: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
+            self.deadlines.clear()
 
 
 def _no_replica() -> ReplicaUnavailable:

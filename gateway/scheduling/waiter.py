@@ -10,13 +10,19 @@ from protos.errors import PenstockError
 
 
 class Waiter(PendingRequest):
-    """A waiting request; `fail` ends the wait."""
+    """A waiting request; `fail` ends the wait. It waits from `since` `until` at most, on the queue's clock."""
 
     def __init__(
-        self, request: AdmissionRequest, tenant: TenantUse, since: float, leave: "Callable[[Waiter], None]"
+        self,
+        request: AdmissionRequest,
+        tenant: TenantUse,
+        since: float,
+        until: float,
+        leave: "Callable[[Waiter], None]",
     ) -> None:
         super().__init__(request, tenant)
         self.since = since
+        self.until = until
         self.leave = leave
         self.entry: Entry[Waiter]
         self.future: asyncio.Future[Admission] = asyncio.get_running_loop().create_future()

@@ -9,8 +9,8 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from gateway.config.secret_variables import environment_without
 from gateway.server.ports import StartError
-from gateway.server.secret_variables import environment_without
 from gateway.store import with_parent
 from gateway.store.socket_path import make_socket_folder
 

@@ -6,21 +6,25 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.intake import Intake
 from gateway.api.server.internal_requests import InternalRequests
+from gateway.api.server.readiness import Readiness
 from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.api.server.services import Bounds, Services
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
+from gateway.config.models.scaling import Scaling
 from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import GuardServices
+from gateway.fleets.discovery.announcements import Announcements
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.pool_abilities import abilities
@@ -43,10 +47,14 @@ from gateway.models.media_rules import media_rule
 from gateway.models.model_output import model_output
 from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
+from gateway.scaling.intents import scaling_drains
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
+from gateway.scheduling.queue_at_zero import QueueAtZero
+from gateway.server.store_use import StoreUse
 from gateway.store.configured_store import open_store
+from gateway.store.store_client import Store
 from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore
@@ -67,6 +75,9 @@ from routing.policies import POLICIES
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.shared_parts import SharedParts
+
+if TYPE_CHECKING:
+    from gateway.scaling.demand.demand_reporter import DemandReporter
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +100,7 @@ class Gateway:
         self.authenticator = Authenticator(
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
+        self._store_use = StoreUse(self._store, self._directory, self.authenticator, [m.name for m in config.models])
         self._encoding = EncodingQueue()
         place = ResponseSpace(self._store, config.responses)
         responses, conversations = ResponseStore(place), ConversationStore(place)
@@ -121,14 +133,28 @@ class Gateway:
         model_guard = partial(served_model_guard, catalog.find, config.tiers[0], self._encoding)
         self._policies = Policies(config, self._store, GuardServices(model_guard, self._encoding, key_of))
         self._activity = Activity(self._store, {name: model.admission_queue for name, model in self.models.items()})
+        self._demand = _demand_reporter(self._store, config, holder, self.models) if config.scales else None
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
         texts = {name: model.tokenizer for name, model in self.models.items()}
         self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
-        self._exchange = FleetSync(self._store, config, holder, fleets, finder=self._discovery)
+        self._exchange = FleetSync(
+            self._store,
+            config,
+            holder,
+            fleets,
+            finder=self._discovery,
+            more_drains=scaling_drains if config.scales else None,
+        )
         self._discovery.changed = self._exchange.apply_drains
         self._telemetry = Telemetry(
-            config, worker, self.models, self.watchdog.active, self._limits_batcher, self.limiter
+            config,
+            worker,
+            self.models,
+            self.watchdog.active,
+            self._limits_batcher,
+            self.limiter,
+            more_sinks=[] if self._demand is None else [self._demand.counter],
         )
         self.services = Services(
             bounds=Bounds(config.listen, config.responses, config.batches),
@@ -155,7 +181,7 @@ class Gateway:
             background=self._background,
             files=self._files,
             jobs=jobs,
-            ready=self.ready,
+            readiness=self.readiness,
         )
         callers = Callers(KeyStore(self._store), self._directory, len(config.tiers))
         self._runner = BatchRunner(config, catalog, InternalRequests(self.services, routes), jobs, self._files, callers)
@@ -181,6 +207,11 @@ class Gateway:
             asyncio.create_task(self._exchange.run()),
             asyncio.create_task(self._provider_keys.run()),
         ]
+        if self._demand is not None:
+            self._tasks.append(asyncio.create_task(self._demand.run()))
+        if self._discovery.wants_registrations:
+            announcements = Announcements(self._store, self._exchange.announced)
+            self._tasks.append(asyncio.create_task(announcements.run()))
         self._telemetry.start()
         self._runner.start()
         fleets = [model.fleet for model in self.models.values()]
@@ -217,6 +248,11 @@ class Gateway:
             for model in self.models.values()
             for replica, problem in model.fleet.problems().items()
         ]
+        found += [
+            f"model {model.name}: no replica runs, as its pools' min allow; the next request starts one"
+            for model in self.models.values()
+            if model.at_zero
+        ]
         found += self._discovery.problems()
         found += self._provider_keys.problems
         try:
@@ -225,16 +261,17 @@ class Gateway:
             found.append(f"the store does not answer: {error.__cause__ or error}")
         return found
 
-    async def ready(self) -> bool:
-        """Return whether a request for any model could be served now, of at least one tenant; never while draining."""
-        if self.draining or not all(model.fleet.ready for model in self.models.values()):
-            return False
-        try:
-            await self._store.ping()
-        except StoreUnavailable:
-            # A load balancer that avoided every worker would cut off tenants that are served while the store is away.
-            return self._directory.any_fail_open
-        return True
+    async def readiness(self) -> Readiness:
+        """Return whether requests for every model, of at least one tenant, would be served now; never while draining.
+
+        A load balancer that avoids every worker cuts off the tenants that are served whatever the store does.
+        """
+        problems = ["The gateway is ending."] if self.draining else []
+        problems += [
+            f"No replica of the model {model.name} takes requests." for model in self.models.values() if not model.ready
+        ]
+        served, problem = await self._store_use.look()
+        return Readiness(served and not problems, (*problems, *filter(None, [problem])))
 
     def begin_drain(self) -> None:
         """Not be ready any more, and end the connections of the requests that run with their answers."""
@@ -246,6 +283,13 @@ class Gateway:
         """End every request with an error that its client can see: the process has no time left."""
         for exchange in list(self.watchdog.active):
             exchange.handle.fail(ReplicaUnavailable("The gateway is shutting down."))
+
+
+def _demand_reporter(store: Store, config: Config, worker: str, models: Mapping[str, ServedModel]) -> "DemandReporter":
+    # Imported here: each worker pays for what it imports.
+    from gateway.scaling.demand.demand_reporter import DemandReporter
+
+    return DemandReporter(store, config, worker, models)
 
 
 def serve_model(
@@ -279,6 +323,13 @@ def serve_model(
         shared=shared,
     )
     dispatch_context = DispatchContext(fleet, policy, hedging=model.routing.hedging)
+    scaling, launched = model.scaling or Scaling(), [pool.scaling for pool in model.pools if pool.launcher is not None]
+    if launched and scaling.mode == "act":
+        queue: AdmissionQueue = QueueAtZero(
+            fleet, policy, config.admission, scaling.wait_seconds, cached=dispatch_context.cached
+        )
+    else:
+        queue = AdmissionQueue(fleet, policy, config.admission, cached=dispatch_context.cached)
     return ServedModel(
         name=model.name,
         created=created,
@@ -294,7 +345,7 @@ def serve_model(
         dispatch_context=dispatch_context,
         lengths=AnswerLengths(QuantileDecodeLength()),
         plans=Plans(model.name, model.price or FREE),
-        admission_queue=AdmissionQueue(fleet, policy, config.admission, cached=dispatch_context.cached),
+        admission_queue=queue,
         first_tokens=FirstTokenTimes(),
         price=model.price or FREE,
         fallbacks=model.fallbacks,
@@ -304,4 +355,7 @@ def serve_model(
         media=config.listen.media,
         media_rule=media_rule(model),
         embeddings=model.embeddings,
+        from_zero=scaling.mode == "act"
+        and len(launched) == len(model.pools)
+        and all(pool is not None and pool.min == 0 for pool in launched),
     )

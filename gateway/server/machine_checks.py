@@ -1,5 +1,6 @@
 """Check what a configuration refers to on this machine: tokenizers, files, certificates, secrets, filters."""
 
+import shutil
 from collections.abc import Collection, Iterator
 
 from gateway.admin.scrape_key import read_scrape_key
@@ -23,7 +24,7 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
     Raises:
         ConfigError: A host to listen on cannot be resolved, a tokenizer is neither a bundled name nor a readable file
             or folder, a heatmap is not one of the model and the shapes of its pools, or a certificate, its key, a
-            secret or a filter cannot be used.
+            secret, a filter or a launcher's command cannot be used.
     """
     found = (
         *_unknown_hosts(config),
@@ -32,6 +33,7 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
         *unusable_secrets(config),
         *_unusable_scrape_key(config),
         *unusable_filters(config),
+        *_unknown_commands(config),
     )
     for where, problem in found:
         raise ConfigError(source, where, problem)
@@ -60,6 +62,16 @@ def _unusable_scrape_key(config: Config) -> Iterator[tuple[str, str]]:
             read_scrape_key(config.admin.scrape_key)
         except SecretError as error:
             yield "admin.scrape_key", str(error)
+
+
+def _unknown_commands(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the launchers' commands that cannot be run."""
+    if (command := config.launchers.command) is None:
+        return
+    for name in ("start", "observe", "stop"):
+        program = getattr(command, name)[0]
+        if shutil.which(program) is None:
+            yield f"launchers.command.{name}[0]", f"{echo(program)} is no program that can be run here"
 
 
 def _unknown_hosts(config: Config) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Run `penstock serve`: start and stop the store, admin API, local replica pools and workers in order.
+"""Run `penstock serve`: start and stop the store, admin API, controller, local replica pools and workers in order.
 
 The store starts first and stops last. Replicas outlive the workers, so that streams can finish while these drain.
 A worker that dies is restarted by Granian's own supervisor, any other process that dies by this one.
@@ -22,6 +22,7 @@ from granian.log import LogLevels
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.admin.scrape_key import check_scrape_key
+from gateway.config.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.config.settings import Config, usable_cores
 from gateway.fleets.local_replicas import replica_addresses, replica_command
 from gateway.server.child_process import (
@@ -33,7 +34,6 @@ from gateway.server.child_process import (
 )
 from gateway.server.hangup import say_what_changed
 from gateway.server.ports import StartError, address_of, check_port
-from gateway.server.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.server.worker import load_worker
 from gateway.server.worker_server import WorkerServer
 from gateway.server.worker_signals import BEGIN_DRAIN
@@ -47,6 +47,8 @@ KILL_SECONDS = 2
 MAX_HEADER_BYTES = 1 << 16
 #: Seconds that the admin API gets after SIGTERM, beyond its own time to finish.
 ADMIN_STOP_SECONDS = 5.0
+#: Seconds that the controller gets to stop the replicas of this machine.
+CONTROLLER_STOP_SECONDS = 25.0
 
 
 def take_signals() -> None:
@@ -185,6 +187,28 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
         process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
 
     with _running_in_thread("admin API", start, process.watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def controller(config: Config, config_file: Path) -> Iterator[None]:
+    """Run the controller's process, if a pool has a launcher, until the block ends. Raises StartError.
+
+    At its end it stops the replicas that it has started on this machine: leave the block after the workers have ended.
+    """
+    if not config.scales:
+        yield
+        return
+    command = [sys.executable, "-P", "-m", "gateway.cli.main", "controller", "--config", str(config_file.resolve())]
+    process = ChildProcess("the controller", command, without=provider_variables(config))
+
+    def start(_: threading.Event) -> None:
+        process.start()
+
+    def stop() -> None:
+        process.stop(time.monotonic() + CONTROLLER_STOP_SECONDS)
+
+    with _running_in_thread("controller", start, process.watch, stop):
         yield
 
 

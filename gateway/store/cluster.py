@@ -1,15 +1,18 @@
 """A client of a Redis or Valkey cluster: maps each key to its node by slot and calls that node directly."""
 
 import asyncio
+import random
 import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gateway.config.store.address import StoreAddress
+from gateway.store.connections import node_pool
 from gateway.store.lua_script import Script
 from gateway.store.valkey_server import FAILURES, RENEW_SECONDS, Call, Reply, evaluate_on
 
@@ -35,6 +38,8 @@ class Cluster:
             # Redirections are followed all the same.
             **settings,
         )
+        self._address = address
+        self._settings = {**settings, "socket_timeout": None, "socket_connect_timeout": _NODE_PART * timeout}
         self._stale = False
         self._renewed = float("-inf")
         self._search: asyncio.Task[None] | None = None
@@ -56,6 +61,12 @@ class Cluster:
         if silent and len(silent) == len(replies):
             raise silent[0]
         return [reply for reply in replies if reply is not None]
+
+    async def subscriber(self) -> Redis:
+        # Every node has what was published at any. With another one each time, one that is down is not tried for ever.
+        await self._find_nodes()
+        node = random.choice(self.client.get_nodes())
+        return Redis.from_pool(node_pool(str(node.host), int(node.port), self._settings, tls=self._address.tls))
 
     def renew(self) -> None:
         self._stale = True

@@ -44,6 +44,11 @@ def new_pool(address: StoreAddress, settings: dict[str, Any]) -> ConnectionPool:
     if address.kind == "socket":
         return ConnectionPool(connection_class=UnixDomainSocketConnection, path=address.path, **settings)
     host, port = address.nodes[0]
-    if address.tls:
+    return node_pool(host, port, settings, tls=address.tls)
+
+
+def node_pool(host: str, port: int, settings: dict[str, Any], *, tls: bool) -> ConnectionPool:
+    """Make a pool of connections to one server."""
+    if tls:
         return ConnectionPool(connection_class=SSLConnection, host=host, port=port, **settings)
     return ConnectionPool(host=host, port=port, **settings)

@@ -15,6 +15,7 @@ from gateway.store.elsewhere import means_elsewhere
 from gateway.store.lua_script import Script
 from gateway.store.sentinels import SentinelServer
 from gateway.store.store_failure import explained, silent
+from gateway.store.subscription import hear
 from gateway.store.valkey_server import FAILURES, Call, Reply, Server, SingleServer
 from protos.errors import StoreUnavailable
 
@@ -84,6 +85,19 @@ class Store:
         for start in range(0, len(keys), _PIPELINE):
             found.extend(await self._ask(partial(self._read, keys[start : start + _PIPELINE])))
         return found
+
+    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call `heard` for each message that is published on a channel, and whenever some may have been missed.
+
+        It returns when the store is lost; messages are lost meanwhile.
+
+        Raises:
+            StoreUnavailable: The store did not answer in time, refused, or is lost.
+        """
+        try:
+            await hear(self._server, channel, self._timeout, heard)
+        except (*FAILURES, OSError) as error:
+            raise StoreUnavailable from self._cause(error)
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
         """Run a Lua script and return its reply; it may have run even when this raises.

@@ -37,6 +37,13 @@ class Server(Protocol):
         """Run a script once for each call; the error of a single call is its reply."""
         ...
 
+    async def subscriber(self) -> Redis:
+        """Make a client for one subscription, which takes none of the other calls' connections; its user closes it.
+
+        Raises one of FAILURES or OSError.
+        """
+        ...
+
     def renew(self) -> None:
         """Let later calls use new connections: the servers at the end of those of now have said that they are the wrong
         ones, or say nothing. Calls that are under way keep theirs.
@@ -76,6 +83,9 @@ class SingleServer:
             else:
                 await pool.release(connection)
         return replies
+
+    async def subscriber(self) -> Redis:
+        return Redis.from_pool(self._new_pool())
 
     def renew(self) -> None:
         now = self._clock()

@@ -1,5 +1,6 @@
 """Gauges of a worker's parts, read once a second, so that requests pay nothing for them."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -26,8 +27,8 @@ _JOURNAL: Final = {
 class Fleet(Protocol):
     """A model's replicas, as far as gauges read them."""
 
-    def statuses(self) -> list[ReplicaStatus]:
-        """Return the status of every replica."""
+    def statuses(self) -> Sequence[ReplicaStatus]:
+        """Return the status of every replica; the same object only where none has changed."""
         ...
 
 
@@ -56,6 +57,24 @@ class Model(Protocol):
     @property
     def admission_queue(self) -> AdmissionQueue:
         """The model's queue."""
+        ...
+
+
+class Record(Protocol):
+    """A request's record, as far as gauges read it."""
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty where it is not known."""
+        ...
+
+
+class Request(Protocol):
+    """A running request, as far as gauges read it."""
+
+    @property
+    def record(self) -> Record:
+        """Its record."""
         ...
 
 
@@ -97,7 +116,7 @@ class Gauges:
         self,
         models: Mapping[str, Model],
         tiers: Sequence[str],
-        in_flight: Collection[object],
+        in_flight: Collection[Request],
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
@@ -107,19 +126,27 @@ class Gauges:
         self._in_flight = in_flight
         self._limits_batcher = limits_batcher
         self._limiter = limiter
+        #: The statuses that were last seen of each model, what was made of them, and that of all models.
+        self._seen: dict[str, Sequence[ReplicaStatus]] = {}
+        self._of_model: dict[str, Numbers] = {}
+        self._of_replicas = Numbers()
+        self._labels = {name: label(name) for name in models}
         #: Sinks by the label of their losses.
         self.sinks: dict[str, Counting] = {}
 
     def collect(self, numbers: Numbers) -> None:
         """Add all gauges to the numbers."""
         numbers.set(declared.IN_FLIGHT, len(self._in_flight))
+        in_flight = Counter([exchange.record.model for exchange in self._in_flight])
         for name, model in self._models.items():
-            shown = label(name)
+            shown = self._labels[name]
+            numbers.set(declared.MODEL_IN_FLIGHT, in_flight[name], shown)
             numbers.set(declared.QUEUE_DEPTH, model.admission_queue.waiting, shown)
             for (rank, result), count in model.admission_queue.admissions.items():
                 numbers.set(declared.ADMISSIONS, count, shown, label(self._tiers[rank]), result)
-            for status in model.fleet.statuses():
-                _collect_replica(numbers, status, shown)
+            self._note_replicas(name, model.fleet.statuses())
+        # They are not copied, and change with the next collection.
+        numbers.values |= {name: series for name, series in self._of_replicas.values.items() if series}
         numbers.put(declared.STORE_SECONDS, self._limits_batcher.seconds)
         numbers.set(declared.STORE_ERRORS, self._limits_batcher.errors)
         for result, count in self._limiter.reservations.items():
@@ -130,6 +157,22 @@ class Gauges:
                     numbers.set(_DROPPED, counted, sink)
                 elif short in _JOURNAL:
                     numbers.set(_JOURNAL[short], counted)
+
+    def _note_replicas(self, model: str, statuses: Sequence[ReplicaStatus]) -> None:
+        """Renew the series of a model's replicas, if they have changed."""
+        if statuses is self._seen.get(model):
+            return
+        self._seen[model] = statuses
+        before, after = self._of_model.get(model, Numbers()), Numbers()
+        for status in statuses:
+            _collect_replica(after, status, self._labels[model])
+        self._of_model[model] = after
+        of_all = self._of_replicas.values
+        for name, series in before.values.items():
+            for labels in series.keys() - after.values.get(name, {}).keys():
+                of_all[name].pop(labels, None)
+        for name, series in after.values.items():
+            of_all.setdefault(name, {}).update(series)
 
 
 def _collect_replica(numbers: Numbers, status: ReplicaStatus, model: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from gateway.config.settings import Config, usable_cores
-from gateway.telemetry.gauges import Counting, Gauges, Limiter, LimitsBatcher, Model
+from gateway.telemetry.gauges import Counting, Gauges, Limiter, LimitsBatcher, Model, Request
 from gateway.telemetry.process_usage import LoopLag, OwnProcess
 from observability.metrics.metrics_folder import clear
 from observability.metrics.metrics_sink import MetricsSink
@@ -35,7 +35,7 @@ class MetricsPublisher:
         self,
         config: Config,
         models: Mapping[str, Model],
-        in_flight: Collection[object],
+        in_flight: Collection[Request],
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
         tenants: int,

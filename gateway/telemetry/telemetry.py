@@ -1,11 +1,11 @@
 """Compose a worker's telemetry from the configuration."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model
+from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model, Request
 from gateway.telemetry.metrics_publisher import MetricsPublisher
 from gateway.telemetry.record_publisher import RecordPublisher
 from observability.digests import Digests, digest_key
@@ -30,11 +30,12 @@ class Telemetry:
         config: Config,
         worker: str,
         models: Mapping[str, Model],
-        in_flight: Collection[object],
+        in_flight: Collection[Request],
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
+        more_sinks: Sequence[Sink] = (),
     ) -> None:
-        """`worker` is its name in traces; the other parts are read for gauges."""
+        """`worker` is its name in traces; `more_sinks` get the records too; the other parts are read for gauges."""
         wanted = config.observability
         #: Decides which requests are traced from their start.
         self.sampler = HeadSampler(wanted.traces.ratio)
@@ -64,7 +65,7 @@ class Telemetry:
             self._sinks["journal"] = self.journal
             self.digests = Digests(digest_key(config.state_dir))
         self._metrics: MetricsPublisher | None = None
-        sinks: list[Sink] = list(self._sinks.values())
+        sinks: list[Sink] = [*self._sinks.values(), *more_sinks]
         if wanted.metrics.enabled:
             self._metrics = MetricsPublisher(config, models, in_flight, limits_batcher, limiter, wanted.metrics.tenants)
             sinks.append(self._metrics.sink)

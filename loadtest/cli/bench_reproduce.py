@@ -7,7 +7,7 @@ from pathlib import Path
 from observability.terminal import fail, table
 
 _COMMAND = "bench reproduce"
-_FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6")
+_FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6", "deepflow-8")
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

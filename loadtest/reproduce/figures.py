@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from loadtest.reproduce import deepflow_5, deepflow_6, scalellm_8, scalellm_9
+from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
 from loadtest.reproduce.reproduction import Reproduction, Show
 
 FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
@@ -11,4 +11,5 @@ FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
     "scalellm-9": lambda show: scalellm_9.reproduce(show=show),
     "deepflow-5": lambda show: deepflow_5.reproduce(show=show),
     "deepflow-6": lambda show: deepflow_6.reproduce(show=show),
+    "deepflow-8": lambda show: deepflow_8.reproduce(show=show),
 }

@@ -163,6 +163,13 @@ ADMISSIONS: Final = Metric(
     "{request}",
 )
 IN_FLIGHT: Final = Metric("in_flight_requests", "gauge", "Requests under way.", (), "{request}")
+MODEL_IN_FLIGHT: Final = Metric(
+    "model_in_flight_requests",
+    "gauge",
+    "Requests under way, waiting ones included, of every configured model.",
+    ("model",),
+    "{request}",
+)
 QUEUE_DEPTH: Final = Metric("queue_depth", "gauge", "Requests that wait for their turn.", ("model",), "{request}")
 REPLICA_UP: Final = Metric(
     "replica_up", "gauge", "1 where every worker would give requests to the replica, else 0.", _REPLICA, across="min"
@@ -255,6 +262,65 @@ BUDGET_RESERVED: Final = Metric(
 )
 BUDGET_ALERTS: Final = Metric("budget_alerts_passed", "gauge", "Alerts of the budget that the period has had.", _BUDGET)
 TENANTS_LEFT_OUT: Final = Metric("tenants_left_out", "gauge", "Tenants with limits beyond those that are shown.")
+
+# From what the controller of pools that scale has told last.
+SCALING_CONTROLLER_UP: Final = Metric(
+    "scaling_controller_up", "gauge", "1 where the controller of pools that scale has told its state lately, else 0."
+)
+SCALING_CONTROLLER_SINCE: Final = Metric(
+    "scaling_controller_since_seconds",
+    "gauge",
+    "When the process that is the controller took over, in seconds since 1970.",
+    (),
+    "s",
+)
+SCALING_ACTS: Final = Metric(
+    "scaling_acts", "gauge", "1 where decisions are followed; 0: the model is paused, or only advised.", ("model",)
+)
+SCALING_WANTED: Final = Metric("scaling_wanted_replicas", "gauge", "Replicas that shall run.", _POOL)
+SCALING_NEEDED: Final = Metric("scaling_needed_replicas", "gauge", "Replicas that the load alone asks for.", _POOL)
+SCALING_READY: Final = Metric("scaling_ready_replicas", "gauge", "Replicas that serve.", _POOL)
+SCALING_STARTING: Final = Metric(
+    "scaling_starting_replicas", "gauge", "Replicas that are being started, by their step.", (*_POOL, "step")
+)
+SCALING_STOPPING: Final = Metric("scaling_stopping_replicas", "gauge", "Replicas that drain or end.", _POOL)
+SCALING_MIN: Final = Metric("scaling_min_replicas", "gauge", "The fewest that may be wanted.", _POOL)
+SCALING_MAX: Final = Metric("scaling_max_replicas", "gauge", "The most that may be wanted.", _POOL)
+SCALING_SPOT: Final = Metric("scaling_spot_replicas", "gauge", "Replicas on preemptible capacity that serve.", _POOL)
+SCALING_STARTUP: Final = Metric(
+    "scaling_startup_seconds", "gauge", "Median of the last starts, from the order until it serves.", _POOL, "s"
+)
+SCALING_LAUNCHER_FAILING: Final = Metric(
+    "scaling_launcher_failing", "gauge", "1 where the launcher cannot do what is asked of it now.", _POOL
+)
+SCALING_LAUNCHER_ERRORS: Final = Metric(
+    "scaling_launcher_errors_total", "counter", "Calls of the launcher that failed, and starts.", _POOL
+)
+SCALING_DECISIONS: Final = Metric(
+    "scaling_decisions_total", "counter", "Decisions, by what they changed: up, down or same.", ("model", "change")
+)
+SCALING_COST: Final = Metric(
+    "scaling_cost_usd_per_hour", "gauge", "What the replicas cost that run, start and stop.", ("model",), "USD"
+)
+SCALING_WANTED_COST: Final = Metric(
+    "scaling_wanted_cost_usd_per_hour", "gauge", "What the wanted replicas cost.", ("model",), "USD"
+)
+SCALING_BUDGET: Final = Metric("scaling_budget_usd_per_hour", "gauge", "The budget.", ("model",), "USD")
+SCALING_DEMAND: Final = Metric(
+    "scaling_demand_requests_per_second", "gauge", "Requests that came in the last half minute.", ("model",)
+)
+SCALING_FORECAST: Final = Metric(
+    "scaling_forecast_requests_per_second",
+    "gauge",
+    "Requests a second that are expected so many minutes ahead, and an upper bound.",
+    ("model", "ahead", "bound"),
+)
+SCALING_SLO: Final = Metric(
+    "scaling_slo_ratio",
+    "gauge",
+    "Observed p95 over its target, of ttft and tpot; 0: nothing was seen.",
+    ("model", "of"),
+)
 
 #: All metrics, in the order in which they are exposed.
 METRICS: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))

@@ -2,30 +2,54 @@
 
 import argparse
 import asyncio
+import contextlib
+import io
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
-from functools import partial
+from contextlib import AbstractContextManager
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
 from observability.logs import configure_logging
+from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
 from replicas.cli.model_tokenizer import LoadTokenizer
-from replicas.cli.replica_engines import engines_of
+from replicas.cli.preloading import preload_meanwhile
+from replicas.cli.replica_engines import engines_of, prepare
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
+from replicas.fast_start.standby import NoOrder, wait_for_order
 
 if TYPE_CHECKING:
+    from replicas.engine import Engine
     from replicas.server_tls import ServerTls
 
 log = logging.getLogger(__name__)
 
 _LAST_PORT = 65535
+
+
+class Announcement(Protocol):
+    """Says of this process's replicas how far they are, while other threads are busy."""
+
+    def tell(self, step: LaunchStep) -> None:
+        """Say that a step begins."""
+        ...
+
+    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
+        """Note what the loaded replicas are, which listen on `addresses`, before it is told that they are ready."""
+        ...
+
+    def attend(self, sessions: int) -> None:
+        """Note that replicas that are ready are being attended to, and how many sessions are open; call it often."""
+        ...
 
 
 class Registration(Protocol):
@@ -39,10 +63,8 @@ class Registration(Protocol):
         """Check the options. Raises ValueError where they contradict each other."""
         ...
 
-    async def run(
-        self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
-    ) -> None:
-        """Announce the replicas that listen on `addresses`, in the order of `infos`, until `stop` is set."""
+    def announced(self, arguments: argparse.Namespace) -> AbstractContextManager[Announcement]:
+        """Announce the replicas of the options from now on to the end of the block."""
         ...
 
 
@@ -61,7 +83,7 @@ def register(
     parser.add_argument(
         "--engine", choices=["simulated", "tensorrt_llm"], required=True, help="what produces the tokens"
     )
-    parser.add_argument("--model", required=True, help="the model's name, as the gateway's configuration has it")
+    parser.add_argument("--model", help="the model's name, as the gateway's configuration has it")
     parser.add_argument(
         "--tokenizer",
         help="bundled name, folder or tekken file (default: mistral-tekken, or the checkpoint's of a real engine)",
@@ -96,6 +118,23 @@ def register(
         default="guaranteed_no_evict",
         help="which requests the engine admits; static_batch is tensorrt_llm's",
     )
+    parser.add_argument(
+        "--standby",
+        type=Path,
+        metavar="SOCKET",
+        help="wait, with libraries loaded and no model, until an order on this socket gives the other options",
+    )
+    parser.add_argument(
+        "--preload",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="read a checkpoint's weights into main memory meanwhile, as far as it has room; the first ones first",
+    )
+    parser.add_argument(
+        "--standby-seconds", type=float, metavar="N", help="end where nobody has connected to that socket for so long"
+    )
     registration.add_options(parser)
     tls = parser.add_argument_group("TLS on HOST:PORT addresses; the files are read anew when they change")
     tls.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM certificate to show; needs --tls-key")
@@ -112,7 +151,7 @@ def register(
     )
     add_simulated_options(parser)
     add_trtllm_options(parser)
-    parser.set_defaults(run=partial(_run, load_tokenizer, registration))
+    parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False)
 
 
 def _address(text: str) -> str:
@@ -127,36 +166,123 @@ def _any_host(text: str) -> str:
     return _address(f"0.0.0.0:{text}")
 
 
-def _run(load_tokenizer: LoadTokenizer, registration: Registration, arguments: argparse.Namespace) -> int:
+def _run(
+    load_tokenizer: LoadTokenizer,
+    registration: Registration,
+    parser: argparse.ArgumentParser,
+    arguments: argparse.Namespace,
+) -> int:
     configure_logging()
-    from replicas.replica_server import AddressInUse, serve_pool
-
+    began = None
     try:
-        if not arguments.listen:
-            raise ValueError("give an address to serve on: --listen or --port")
-        registration.check(arguments)
+        preload_meanwhile(arguments.preload)
+        if arguments.standby is not None:
+            load_tokenizer = cache(load_tokenizer)
+            arguments = _ordered(arguments, load_tokenizer, registration, parser)
+            began = time.monotonic()
+            preload_meanwhile(arguments.preload)
+        _check(arguments, registration)
         tls = _tls(arguments)
-        engines = engines_of(arguments, load_tokenizer)
-    except ValueError as error:
-        print(f"penstock replica: {error}", file=sys.stderr)
-        return 2
+    except NoOrder as error:
+        log.info("%s", error)
+        return 0
+    except (ValueError, OSError) as error:
+        return _refused(error)
+    with registration.announced(arguments) as announcement:
+        try:
+            engines = engines_of(arguments, load_tokenizer)
+        except ValueError as error:
+            return _refused(error)
+        return _serve(arguments, engines, tls, announcement, began)
+
+
+def _check(arguments: argparse.Namespace, registration: Registration) -> None:
+    """Check that the options fit together. Raises ValueError."""
+    if not arguments.model:
+        raise ValueError("give the model's name: --model")
+    if arguments.standby_seconds is not None:
+        raise ValueError("--standby-seconds goes with --standby")
+    if not arguments.listen:
+        raise ValueError("give an address to serve on: --listen or --port")
+    registration.check(arguments)
+    _tls(arguments)
+
+
+def _ordered(
+    arguments: argparse.Namespace,
+    load_tokenizer: LoadTokenizer,
+    registration: Registration,
+    parser: argparse.ArgumentParser,
+) -> argparse.Namespace:
+    """Load what any replica needs, and wait for an order; return its options.
+
+    Raises:
+        ValueError: There are other options than may be given before the order.
+        OSError: The socket cannot be used.
+        NoOrder: None came for too long.
+    """
+    engine, path = arguments.engine, arguments.standby
+    alone = parser.parse_args(["--engine", engine, "--standby", str(path)])
+    alone.standby_seconds, alone.preload = arguments.standby_seconds, arguments.preload
+    for name, value in vars(arguments).items():
+        if name in vars(alone) and value != getattr(alone, name):
+            raise ValueError(f"with --standby the order gives --{name.replace('_', '-')}")
+
+    def take(options: Sequence[str]) -> argparse.Namespace:
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+                ordered = parser.parse_args(list(options))
+        except SystemExit:
+            raise ValueError(said.getvalue().strip().rpartition("\n")[2]) from None
+        if ordered.standby is not None or ordered.engine != engine:
+            raise ValueError(f"this process waits to become a replica with --engine {engine}")
+        _check(ordered, registration)
+        ordered.stood_by = True
+        return ordered
+
+    prepare(engine, load_tokenizer)
+    return wait_for_order(path, take, arguments.standby_seconds)
+
+
+def _refused(error: ValueError | OSError) -> int:
+    print(f"penstock replica: {error}", file=sys.stderr)
+    return 2
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    engines: "list[tuple[str, Engine]]",
+    tls: "ServerTls | None",
+    announcement: Announcement,
+    began: float | None,
+) -> int:
+    """Serve until the process shall end. `began`: when it was told what to become, by the monotonic clock."""
+    from replicas.replica_server import AddressInUse, serve_pool
+    from replicas.startup import StartWatch, process_began
+
+    def ready(addresses: list[str]) -> None:
+        log.info("serving on %s", ", ".join(addresses))
+        announcement.describe([engine.info for _, engine in engines], addresses)
 
     async def serve() -> int:
         stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        registering: list[asyncio.Task[None]] = []
 
-        def ready(addresses: list[str]) -> None:
-            log.info("serving on %s", ", ".join(addresses))
-            infos = [engine.info for _, engine in engines]
-            registering.append(asyncio.create_task(registration.run(arguments, infos, addresses, stop)))
-
-        try:
-            return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=ready, tls=tls)
-        finally:
+        def end() -> None:
+            announcement.tell(LaunchStep.STOPPING)
             stop.set()
-            await asyncio.gather(*registering)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, end)
+        return await serve_pool(
+            engines,
+            drain_seconds=arguments.drain_seconds,
+            stop=stop,
+            ready=ready,
+            tls=tls,
+            watch=StartWatch(process_began() if began is None else began, announcement.tell),
+            attend=announcement.attend,
+        )
 
     try:
         return uvloop.run(serve())

@@ -1,8 +1,10 @@
 """Makes the engines of `penstock replica` from its options."""
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,9 +13,11 @@ from protos.types import Role, Shape
 from replicas.cli.model_tokenizer import LoadTokenizer, NoTokenizer
 from replicas.cli.simulated_options import add_simulated_options
 from replicas.cli.trtllm_options import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
+from replicas.fast_start.preparations import preparation
 
 if TYPE_CHECKING:
     from replicas.engine import Engine
+    from replicas.engines.simulated import SimulatedEngine
 
 _OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     "simulated": add_simulated_options,
@@ -29,6 +33,22 @@ def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
     if arguments.engine == "tensorrt_llm":
         return [(arguments.listen[0], _tensorrt_llm(arguments, load_tokenizer))]
     return _simulated(arguments, load_tokenizer)
+
+
+def prepare(engine: str, load_tokenizer: LoadTokenizer) -> None:
+    """Load what every replica with this engine needs, whatever its model. Raises ValueError."""
+    from replicas import replica_server  # noqa: F401  # the server's libraries
+
+    if engine == "tensorrt_llm":
+        from replicas.engines.tensorrt_llm import trtllm_engine  # noqa: F401
+        from replicas.engines.tensorrt_llm.library import load_library
+
+        load_library()
+        return
+    from replicas.engines import simulated, simulated_start  # noqa: F401
+
+    with contextlib.suppress(NoTokenizer):
+        load_tokenizer(SIMULATED_TOKENIZER)
 
 
 def _refuse_foreign(arguments: argparse.Namespace) -> None:
@@ -73,32 +93,44 @@ def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
         sentences=tuple(tuple(tokenizer.encode(line + " ", False)) for line in corpus_sentences()),
         eos=end,
     )
-    return [
-        (
-            address,
-            SimulatedEngine(
-                model=arguments.model,
-                profile=arguments.profile,
-                corpus=corpus,
-                shape=_shape(arguments),
-                role=Role(arguments.role),
-                policy=CapacityPolicy[policy],
-                speed=arguments.speed,
-                instant=arguments.instant,
-                pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
-                output_tokens=arguments.output_tokens,
-                max_batch_size=arguments.slots,
-                max_sequence_tokens=arguments.max_sequence_tokens,
-                adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
-                max_adapters=arguments.max_adapters,
-                version=arguments.model_version,
-                tokenizer_hash=tokenizer.identity,
-                vocabulary=vocabulary,
-                script=script,
-            ),
+
+    def make() -> SimulatedEngine:
+        return SimulatedEngine(
+            model=arguments.model,
+            profile=arguments.profile,
+            corpus=corpus,
+            shape=_shape(arguments),
+            role=Role(arguments.role),
+            policy=CapacityPolicy[policy],
+            speed=arguments.speed,
+            instant=arguments.instant,
+            pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
+            output_tokens=arguments.output_tokens,
+            max_batch_size=arguments.slots,
+            max_sequence_tokens=arguments.max_sequence_tokens,
+            adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
+            max_adapters=arguments.max_adapters,
+            version=arguments.model_version,
+            tokenizer_hash=tokenizer.identity,
+            vocabulary=vocabulary,
+            script=script,
         )
-        for address in arguments.listen
-    ]
+
+    return [(address, _starting(arguments, make())) for address in arguments.listen]
+
+
+def _starting(arguments: argparse.Namespace, engine: "SimulatedEngine") -> "Engine":
+    """Return the engine, with a start that takes time where that is asked for."""
+    if arguments.simulate_start is None:
+        return engine
+    from replicas.engines.simulated_start import SimulatedStart
+    from replicas.fast_start.start_model import StartModel
+
+    prepared = preparation(arguments.simulate_start)
+    if arguments.stood_by:
+        prepared = replace(prepared, engine=True)
+    times = StartModel(engine.profile, engine.info.shape).times(prepared)
+    return SimulatedStart(engine, times, dummy_request=prepared.dummy_request, speed=arguments.speed)
 
 
 def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "Engine":

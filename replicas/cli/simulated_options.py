@@ -2,6 +2,8 @@
 
 import argparse
 
+from replicas.fast_start.preparations import PREPARATIONS, preparation
+
 
 def add_simulated_options(parser: argparse.ArgumentParser) -> None:
     """Add these options as a group."""
@@ -20,8 +22,24 @@ def add_simulated_options(parser: argparse.ArgumentParser) -> None:
         help='what to say to prompts that contain a text: lines of JSON, {"contains": TEXT, "answer": TEXT}',
     )
     group.add_argument(
+        "--simulate-start",
+        type=preparations,
+        metavar="PREPARED[,...]",
+        help="take the time of a start, as modelled; none, all, or what has been prepared: " + ", ".join(PREPARATIONS),
+    )
+    group.add_argument(
         "--max-adapters", type=positive, default=0, help="LoRA adapters loaded at a time (default: none)"
     )
+
+
+def preparations(text: str) -> tuple[str, ...]:
+    """Parse what has been prepared before a start."""
+    names = () if text == "none" else tuple(text.split(","))
+    try:
+        preparation(names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return names
 
 
 def positive(text: str) -> int:

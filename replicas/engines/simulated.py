@@ -128,6 +128,7 @@ class SimulatedEngine:
         if script and vocabulary is None:
             raise ValueError("a script needs a vocabulary")
         sizes = PROFILES[imitated]
+        self.profile = sizes
         blocks = kv_blocks_total or kv_blocks(sizes, shape)
         limits = Limits(blocks, max_batch_size=max_batch_size, max_num_tokens=max_num_tokens, policy=policy)
         timer: StepTimer = RooflineTimer(sizes, shape, speed=speed)

@@ -38,8 +38,12 @@ class Failable(Protocol):
 
 
 class RequestHandle(msgspec.Struct, eq=False):
-    """A running request. Any task may call `fail` at any moment to end it."""
+    """A running request. Any task may call `fail` at any moment to end it.
 
+    `waits_at_zero`: it waits for a first replica of its model to be started.
+    """
+
+    waits_at_zero: bool = False
     _awaited: Failable | None = None
     _error: PenstockError | None = None
     _interruption: PenstockError | None = None

@@ -9,6 +9,8 @@ the right order, and one whose engine differs from the prior is matched within s
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from protos.types import Work
 
 #: Token counts between which the factor of the first part is interpolated, on a logarithmic scale.
@@ -30,6 +32,17 @@ LEAST_FACTOR, MOST_FACTOR = 1e-3, 1e3
 SETTLED: Final = 50
 
 
+class LearnedSteps(msgspec.Struct, frozen=True):
+    """What a StepModel has learned, to be written down and read elsewhere."""
+
+    gpus: int
+    factors: tuple[float, ...]
+    context: float
+    pair: float
+    seen: tuple[int, ...]
+    steps: int
+
+
 class StepModel:
     """Step times of replicas with `gpus` GPUs each. `like` is a known class whose factors are the start, if any."""
 
@@ -45,6 +58,25 @@ class StepModel:
         self._unseen: Sequence[tuple[int, int]] = ()
         #: Number of steps learned from.
         self.steps = 0
+
+    @classmethod
+    def of(cls, learned: LearnedSteps) -> "StepModel | None":
+        """Return the model that has learned this; None where another program version wrote it, or it is damaged."""
+        factors, seen = learned.factors, learned.seen
+        if len(factors) != len(NODES) or len(seen) != len(NODES) or learned.gpus < 1 or not any(seen):
+            return None
+        if not all(LEAST_FACTOR <= factor <= MOST_FACTOR for factor in (*factors, learned.context, learned.pair)):
+            return None
+        model = cls(learned.gpus)
+        model._factors, model._seen = list(factors), list(seen)
+        model._context, model._pair, model.steps = learned.context, learned.pair, learned.steps
+        model._unseen = _unseen(seen)
+        return model
+
+    @property
+    def learned(self) -> LearnedSteps:
+        """What was learned, for `of`."""
+        return LearnedSteps(self._gpus, tuple(self._factors), self._context, self._pair, tuple(self._seen), self.steps)
 
     def seconds(self, tokens: float, context: float = 0.0, pairs: float = 0.0) -> float:
         """Return the seconds of a step that computes `tokens` in all, reads `context` KV tokens and has `pairs`."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from math import inf
 
@@ -13,14 +14,15 @@ from protos.types import Role, Submit, Work
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
 from routing.fleet.membership import Membership
+from routing.fleet.replica_statuses import ReplicaStatuses, Roster
+from routing.fleet.ticker import Ticker
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.panic import may_eject
-from routing.health.patience import TICK_SECONDS
 from routing.health.replica_health import STEPPING_SECONDS
 from routing.health.replica_pace import LEAST_PEERS, Pace, slow_replicas
 from routing.health.replica_status import ReplicaStatus, State
 from routing.policies.abilities import Abilities, known_adapters
-from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.replica_connection import Listener, ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.shared_parts import SharedParts
@@ -30,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: How long, in seconds, a replica must be much slower than its peers before it is ejected.
 SLOW_SECONDS = 5.0
+#: Ticks at a time of a fleet whose replicas need nothing of them but to be counted.
+CALM_TICKS = 4
 #: Seconds between comparisons of the replicas' paces.
 JUDGE_SECONDS = 1.0
 
@@ -61,8 +65,9 @@ class Fleet:
         self.on_work: Callable[[ReplicaView, Work], None] = _ignore
         self.on_left: Callable[[str], None] = _ignore
         self._clock = clock
-        listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
-        self._transport_context = TransportContext(worker, listener, clock, prefixes, shared or SharedParts())
+        self._shared = shared or SharedParts()
+        listener = Listener(self._refresh, self._loaded, self._worked, self._failing, self._touch)
+        self._transport_context = TransportContext(worker, listener, clock, prefixes, self._shared)
         self._connections = {spec.id: connection_to(spec, self._transport_context) for spec in specs}
         self._members = Membership(connection.spec for connection in self._connections.values())
         self._closing: set[asyncio.Task[None]] = set()
@@ -70,6 +75,11 @@ class Fleet:
         self._ready: tuple[ReplicaConnection, ...] = ()
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
+        self._roster = Roster()
+        self._statuses = ReplicaStatuses()
+        #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
+        self._is_still = False
+        self._may_skip = self._skipped = 0
         #: Ready replicas that only a part of the decisions may choose.
         self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
@@ -78,7 +88,8 @@ class Fleet:
         self._paces = {id_: Pace() for id_ in self._connections}
         self._slow_since: dict[str, float] = {}
         self._judged_at = clock()
-        self._watch: asyncio.Task[None] | None = None
+        #: It is there between `start` and `aclose`.
+        self._ticker: Ticker | None = None
 
     def __len__(self) -> int:
         return len(self._connections) - len(self._members.leaving)
@@ -91,13 +102,16 @@ class Fleet:
         self._prove_first = prove_first
         for connection in self._connections.values():
             connection.start(prove_first=prove_first)
-        self._watch = asyncio.create_task(self._tick_regularly())
+        self._ticker = self._shared.take(Ticker, Ticker)
+        self._ticker.join(self.tick)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        if self._ticker is not None:
+            ticker, self._ticker = self._ticker, None
+            ticker.leave(self.tick)
+            if self._shared.give_back(Ticker):
+                await ticker.aclose()
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()), *self._closing)
 
     def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
@@ -150,15 +164,16 @@ class Fleet:
         found = {}
         for id_, connection in self._connections.items():
             if id_ not in self.ready_ids:
-                state, reason = self._state(connection)
+                state, reason = self._roster.state(connection)
                 found[id_] = reason or state.value
         return found
 
-    def statuses(self) -> list[ReplicaStatus]:
-        """Return the status of every replica, for operators."""
-        now = self._clock()
-        accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
-        return [self._status(connection, now, accuracy.get(id_)) for id_, connection in self._connections.items()]
+    def statuses(self) -> Sequence[ReplicaStatus]:
+        """Return the status of every replica, for operators: the same object as the last time if none may differ."""
+        if not self._is_still:
+            self._statuses.renew(self._connections.values(), self._roster, self._clock(), self.prefixes)
+            self._is_still = self._statuses.hold
+        return self._statuses.last
 
     def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
         """Return the replicas that can take a request with these needs and adapter now, without the excluded ids.
@@ -218,6 +233,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None:
             raise ReplicaUnavailable("The replica has left the fleet.")
+        self._touch()
         return connection.open(submit, kv_tokens, compute_tokens, receiver)
 
     def version(self, replica_id: str) -> str:
@@ -244,6 +260,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None:
             return
+        self._touch()
         health, now = connection.health, self._clock()
         # An engine that reports no steps shows by an answer that it steps.
         stepping = health.is_stepping(now) or (begun and not connection.reports_steps)
@@ -260,6 +277,8 @@ class Fleet:
         elsewhere.
         """
         before, self._drains = self._drains, until
+        if not before and not until:
+            return
         for id_ in sorted(before.keys() ^ until.keys()):
             log.info("replica %s is %s by an operator", id_, "drained" if id_ in until else "resumed")
         if before.keys() != until.keys():
@@ -267,15 +286,28 @@ class Fleet:
 
     def tick(self) -> None:
         """Tick every replica's timers; called at regular intervals in which the event loop ran."""
-        now = self._clock()
-        for id_, connection in self._connections.items():
-            connection.tick(probes=id_ not in self._drains)
-            if now >= self._drains.get(id_, inf):
-                connection.fail_streams(ReplicaDraining("The replica is being drained."))
-        self._remove_leaving(now)
+        if self._skipped < self._may_skip:
+            self._skipped += 1
+            return
+        ticks, self._skipped = self._skipped + 1, 0
+        now, drains = self._clock(), self._drains
+        for connection in self._connections.values():
+            connection.tick(probes=not drains or connection.spec.id not in drains, ticks=ticks)
+        for id_, until in drains.items():
+            if now >= until and id_ in self._connections:
+                self._connections[id_].fail_streams(ReplicaDraining("The replica is being drained."))
+        if self._roster.leaving:
+            self._remove_leaving(now)
         if now - self._judged_at >= JUDGE_SECONDS:
             self._judged_at = now
             self._eject_slow(now)
+        calm = not drains and not self._roster.leaving and all(c.is_calm for c in self._connections.values())
+        self._may_skip = CALM_TICKS - 1 if calm else 0
+
+    def _touch(self) -> None:
+        """Note that a replica's status may change, or what its ticks are for."""
+        self._is_still = False
+        self._may_skip = 0
 
     def _connect_missing(self) -> None:
         """Begin to connect to the replicas that are wanted and not present."""
@@ -314,20 +346,14 @@ class Fleet:
                 self.prefixes.left(id_)
             self.on_left(id_)
             self._members.ended(id_)
-            if self._watch is not None and not self._watch.done():
+            if self._ticker is not None:
                 self._connect_missing()
-
-    async def _tick_regularly(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            try:
-                self.tick()
-            except Exception:
-                # Any exception: a fleet without ticks is worse than one missed tick.
-                log.exception("looking after the replicas")
 
     def _eject_slow(self, now: float) -> None:
         """Eject replicas that have been much slower than their peers for SLOW_SECONDS."""
+        if len(self._ready) < LEAST_PEERS:
+            self._slow_since = {}
+            return
         slow: dict[str, str] = {}
         for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
             paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
@@ -345,6 +371,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None or connection.health.breaker.is_open:
             return
+        self._touch()
         health, role = connection.health, connection.spec.role
         peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
         if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
@@ -355,7 +382,9 @@ class Fleet:
         health.breaker.close(self._clock())
 
     def _refresh(self) -> None:
-        able = [c for c in self._connections.values() if c.connected and not self._drains_now(c)]
+        self._touch()
+        roster = Roster(drained=self._drains.keys(), leaving=self._members.leaving.keys())
+        able = [c for c in self._connections.values() if c.connected and not roster.drains(c)]
         ready: set[ReplicaConnection] = set()
         returning: set[ReplicaConnection] = set()
         for role in Role:
@@ -370,52 +399,10 @@ class Fleet:
         self._ready = tuple(c for c in able if c in ready)
         self.ready_ids = frozenset(c.spec.id for c in ready)
         self._returning = frozenset(returning)
+        self._roster = replace(roster, ready=self.ready_ids, returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
-
-    def _drains_now(self, connection: ReplicaConnection) -> bool:
-        id_ = connection.spec.id
-        return connection.view.load.draining or id_ in self._drains or id_ in self._members.leaving
-
-    def _state(self, connection: ReplicaConnection) -> tuple[State, str]:
-        """Return state and reason; draining, by operators or by the replica, overrides states that take requests."""
-        health = connection.health
-        if not connection.connected or not self._drains_now(connection):
-            if health.serves and connection.spec.id not in self.ready_ids:
-                return State.PROBING, "it must answer a probe first, as others have"
-            return health.state, health.reason
-        if connection.spec.id in self._members.leaving:
-            return State.DRAINING, "it is no longer among the replicas of its pool"
-        if connection.spec.id not in self._drains:
-            return State.DRAINING, "the replica drains by itself"
-        load = connection.view.load
-        left = connection.in_flight or load.running + load.waiting
-        return (State.DRAINING if left else State.DRAINED), "drained by an operator"
-
-    def _status(self, connection: ReplicaConnection, now: float, accuracy: Accuracy | None) -> ReplicaStatus:
-        spec, load, health = connection.spec, connection.view.load, connection.health
-        state, reason = self._state(connection)
-        share = health.ramp.share(now) if connection in self._returning and health.ramp is not None else 1.0
-        return ReplicaStatus(
-            id=spec.id,
-            pool=spec.pool,
-            state=state,
-            reason=reason,
-            running=load.running,
-            waiting=load.waiting,
-            kv_blocks_used=load.kv_blocks_used,
-            kv_blocks_total=load.kv_blocks_total,
-            in_flight=connection.in_flight,
-            share=share if spec.id in self.ready_ids else 0.0,
-            breaker_seconds=health.breaker.remaining(now),
-            accuracy=_accuracy_share(accuracy) if accuracy is not None else None,
-            address=spec.address,
-            # For a refused replica the version would be the configured one.
-            version=connection.version if state is not State.REFUSED else "",
-            faults=health.breaker.faults,
-            ejections=health.ejections,
-        )
 
     def _worked(self, replica_id: str, work: Work) -> None:
         connection = self._connections.get(replica_id)
@@ -426,6 +413,7 @@ class Fleet:
                 self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
+        self._touch()
         self.on_load()
 
 
@@ -433,12 +421,6 @@ def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
     """Return the key by which replicas of one model are peers."""
     spec = connection.spec
     return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
-
-
-def _accuracy_share(accuracy: Accuracy) -> float | None:
-    """Return predicted over actual cached tokens, or the inverse, 0 to 1."""
-    less, more = sorted((accuracy.predicted_tokens, accuracy.cached_tokens))
-    return less / more if more > 0.0 else None
 
 
 def _ignore(*_: object) -> None:

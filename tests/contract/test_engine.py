@@ -82,7 +82,7 @@ class Heard:
 async def running(engine: Engine) -> AsyncIterator[Heard]:
     heard = Heard()
     if isinstance(engine, Launched):
-        await engine.start()
+        await engine.start(lambda step: None)
     task = asyncio.create_task(engine.run(heard))
     try:
         yield heard

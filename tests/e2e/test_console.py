@@ -8,12 +8,16 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from gateway.admin.live.live_snapshot import scaling_live
+from gateway.scaling.status import ScalingStatus
 from tests.e2e.conftest import running
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
+from tests.gateway.admin.scaling_samples import NOW, at_zero, model, pool, progress, status
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -237,3 +241,52 @@ def test_the_keyboard_reaches_everything(console: Console) -> None:
     page.keyboard.press("Shift+Tab")
     assert page.evaluate(name) == "Skip to the content"
     assert page.evaluate("[...document.querySelectorAll('button')].every(one => one.ariaLabel || one.textContent)")
+
+
+def test_where_nothing_scales_nothing_of_it_is_shown(console: Console) -> None:
+    page = console.live()
+    page.wait_for_selector(".tile")
+    assert page.locator("#scaling").is_hidden()
+
+
+def scaling_event(site: Stack, found: ScalingStatus, now: float) -> str:
+    """An event as the admin API would send it if this status were in its store."""
+    live = json.loads(admin(site, "GET", "/admin/live?once=1")[2])
+    scaling = msgspec.to_builtins(scaling_live(now, found))
+    return f"event: live\ndata: {json.dumps(live | {'scaling': scaling})}\n\n"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_what_scales_is_shown(browser: Any, site: Stack, width: int, scheme: str) -> None:
+    console = Console(browser, site, width, scheme)
+    grows = model(pools=[pool(failed=[progress(8, "failed", problem=HOSTILE)])], budget_per_hour=20.0)
+    body = scaling_event(site, status(models=[grows, at_zero()]), NOW)
+    console.page.route(
+        "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+    )
+    page = console.open()
+    console.enter("any")
+    page.locator("#scaling").wait_for()
+    grown, zero = page.locator(".scaled").all()
+    assert grown.locator(".cost").inner_text() == "$12.50 of $20.00 an hour"
+    for text in ("2 ready of 5 wanted", "the load needs 4", "needed by the load 4", "3 starting"):
+        grown.get_by_text(text).first.wait_for()
+    start = grown.locator(".start", has=page.get_by_text("small-5", exact=True))
+    assert start.locator(".step").inner_text() == "warm up · 8 s"
+    assert [mark.get_attribute("data-at") for mark in start.locator("i").all()] == ["done", "done", "done", "now"]
+    assert grown.locator(".start .why").last.text_content() == HOSTILE
+    assert "at zero" in zero.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("window.ran") is None
+    console.close()
+
+
+def test_a_controller_that_is_gone_is_said(console: Console) -> None:
+    body = scaling_event(console.site, status(), NOW + 60.0)
+    console.page.route(
+        "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+    )
+    page = console.open()
+    console.enter("any")
+    page.get_by_text("no controller: nothing is started or stopped since").wait_for()
+    assert page.locator("#scaling[data-old]").count() == 1

@@ -12,6 +12,7 @@ from tools.dashboards.replicas_dashboard import replicas
 from tools.dashboards.routing_dashboard import routing
 from tools.dashboards.rules import alert_rules, recording_rules
 from tools.dashboards.safety_dashboard import safety
+from tools.dashboards.scaling_dashboard import scaling
 from tools.dashboards.service_levels_dashboard import service_levels
 from tools.dashboards.tenants_dashboard import tenants
 
@@ -28,6 +29,7 @@ def all_dashboards(objectives: Objectives) -> tuple[Dashboard, ...]:
         tenants(),
         routing(),
         replicas(),
+        scaling(),
         service_levels(objectives),
         safety(),
         gateway(),

@@ -23,12 +23,15 @@ def fleet_alerts() -> list[Alert]:
 def _replica_alerts() -> list[Alert]:
     up = _NOW.now(m.REPLICA_UP, *_REPLICA, how="max")
     drained = f"max by ({', '.join(_REPLICA)}) ({_NOW.series(m.REPLICA_STATE, state=_WANTED)} == 1)"
+    of_model = _NOW.of_replicas(m.REPLICA_UP, "model")
+    # The last replica of a model that goes to zero drains first.
+    at_zero = f"sum by (model) ({_NOW.series(m.SCALING_WANTED)}) == 0"
     ailing = f"max by ({', '.join(_REPLICA)}) ({_NOW.series(m.REPLICA_STATE, state=_AILING)} == 1)"
     return [
         Alert(
             name="NoReplicaReady",
             severity="page",
-            condition=equal(_NOW.of_replicas(m.REPLICA_UP, "model"), 0),
+            condition=equal(f"({of_model} unless ({at_zero}))", 0),
             wait="30s",
             summary="No replica of {{ $labels.model }} takes requests.",
             meaning="Every request for the model gets 503, unless the model has fallbacks.",

@@ -10,6 +10,7 @@ from tools.dashboards.burn_alerts import burn_alerts
 from tools.dashboards.fleet_alerts import fleet_alerts
 from tools.dashboards.gateway_alerts import gateway_alerts
 from tools.dashboards.objectives import FAST, PERIOD_DAYS, SLOW, WINDOWS, Objectives
+from tools.dashboards.scaling_alerts import scaling_alerts
 
 _HEAD: Final = """\
 <!-- Made by `python -m tools.dashboards --runbook`; `make docs` makes it again. -->
@@ -34,6 +35,7 @@ def _page(objectives: Objectives) -> Iterator[str]:
     sections = (
         ("Objectives", burn_alerts(objectives)),
         ("Replicas and saturation", fleet_alerts()),
+        ("Pools that scale", scaling_alerts()),
         ("The gateway itself", gateway_alerts()),
     )
     for title, alerts in sections:

@@ -143,6 +143,7 @@ function makeFigure(figure) {
 function remember(live) {
   const point = { t: live.time };
   for (const figure of FIGURES) point[figure.name] = figure.now(live).map((value) => (value === undefined ? null : value));
+  point.scaling = sizesNow(live);
   past = past.filter((old) => old.t > live.time - PAST_SECONDS && old.t < live.time);
   past.push(point);
 }
@@ -423,6 +424,7 @@ function show(live) {
   remember(live);
   sync(at("problems"), live.problems, (problem) => problem, (problem) => ({ root: make("li", "", problem) }), () => {});
   showFigures(live);
+  showScaling(live);
   showFleet(live);
   showTenants(live);
   showErrors(live);

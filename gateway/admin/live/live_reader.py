@@ -2,20 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.live.counters import WorkerCounts, read_counts
-from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, snapshot
+from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, scaling_live, snapshot
 from gateway.admin.live.totals import Growth
-from gateway.admin.live.view import Live
+from gateway.admin.live.view import Live, ScalingLive
 from gateway.admin.live.window import Window
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.status import ScalingStatus
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.tenants.tenant_registry import Registry
@@ -45,11 +46,15 @@ class LiveReader:
         store: ReadingStore,
         replicas: ReplicaRegistry,
         *,
+        scaling: Callable[[], Awaitable[tuple[float, ScalingStatus | None]]] | None = None,
         read: Callable[[], WorkerCounts] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`read` returns the workers' counts; it is called in a thread."""
+        """`read` returns the workers' counts; it is called in a thread. `scaling` reads what the controller has told,
+        with the store's time; None: nothing scales.
+        """
+        self._scaling = scaling
         self._config = config
         self._registry = registry
         self._store = store
@@ -70,7 +75,7 @@ class LiveReader:
         """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
         counts, growth = await self._counts(problems)
-        fleet, scopes = await self._from_store(counts, growth, problems)
+        fleet, scopes, scaling = await self._from_store(counts, growth, problems)
         return snapshot(
             SnapshotInputs(
                 time=self._wall(),
@@ -83,6 +88,7 @@ class LiveReader:
                 errors=counts.errors,
                 routes=counts.routes,
                 problems=problems,
+                scaling=scaling,
             )
         )
 
@@ -99,13 +105,14 @@ class LiveReader:
 
     async def _from_store(
         self, counts: WorkerCounts, growth: Growth | None, problems: list[str]
-    ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None]:
+    ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None, ScalingLive | None]:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                return await self._replicas.replicas(), await self._scopes(counts, growth)
+                scaling = None if self._scaling is None else scaling_live(*await self._scaling())
+                return await self._replicas.replicas(), await self._scopes(counts, growth), scaling
         except (PenstockError, TimeoutError):
             problems.append(STORE_AWAY)
-            return self._fleet_without_store(counts), None
+            return self._fleet_without_store(counts), None, None
 
     async def _scopes(self, counts: WorkerCounts, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
         """Return the limits of the tenants that will be shown."""

@@ -16,10 +16,12 @@ from gateway.admin.live.view import (
     PoolLive,
     RecentError,
     RecentRoute,
+    ScalingLive,
     TenantLive,
     Times,
 )
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.scaling.status import FRESH_SECONDS, ScalingStatus
 from observability.metrics.metric import NOTHING, OTHER
 from observability.outcome import FAILED, Outcome
 from protos.types import Role
@@ -64,6 +66,7 @@ class SnapshotInputs:
     errors: Sequence[RecentError]
     routes: Sequence[RecentRoute]
     problems: Sequence[str]
+    scaling: ScalingLive | None = None
 
 
 def snapshot(inputs: SnapshotInputs) -> Live:
@@ -80,7 +83,16 @@ def snapshot(inputs: SnapshotInputs) -> Live:
         tenants_left_out=len(known) - len(shown),
         errors=_grouped(_newest(inputs.errors, len(inputs.errors)))[:MOST_ERRORS],
         routes=_newest(inputs.routes, MOST_ROUTES),
+        scaling=inputs.scaling,
     )
+
+
+def scaling_live(now: float, status: ScalingStatus | None) -> ScalingLive:
+    """Take of a status what is shown; `now` is the store's time."""
+    if status is None:
+        return ScalingLive(at=None, fresh=False, models=[])
+    models = [msgspec.structs.replace(model, decisions=model.decisions[-1:]) for model in status.models]
+    return ScalingLive(at=status.at, fresh=now - status.at <= FRESH_SECONDS, models=models)
 
 
 def busiest(totals: Totals, growth: Growth | None, known: Iterable[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """A live snapshot of the gateway, as the console, `penstock top` and scripts get it. Unknown values are null."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -7,6 +8,7 @@ from msgspec import Meta
 from gateway.admin.limit_operations import ScopeLimits
 from gateway.config.base import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.scaling.status import ModelStatus
 from protos.types import Role
 
 
@@ -110,6 +112,14 @@ class RecentRoute(Record, frozen=True, kw_only=True):
     cached: Annotated[int, Meta(description="Tokens of its prompt that were found there.")] = 0
 
 
+class ScalingLive(Record, frozen=True, kw_only=True):
+    """What scales, as the controller has told last; the decisions are left out, but for the last of each model."""
+
+    at: Annotated[float | None, Meta(description="When it was told, in seconds since 1970; null: never.")]
+    fresh: Annotated[bool, Meta(description="Whether that was lately; otherwise there may be no controller.")]
+    models: Sequence[ModelStatus]
+
+
 class Live(Record, frozen=True, kw_only=True):
     """One live snapshot."""
 
@@ -123,3 +133,6 @@ class Live(Record, frozen=True, kw_only=True):
     tenants_left_out: int
     errors: Annotated[list[RecentError], Meta(description="The newest first.")]
     routes: Annotated[list[RecentRoute], Meta(description="The newest first.")]
+    scaling: Annotated[ScalingLive | None, Meta(description="null: nothing scales, or the store does not answer.")] = (
+        None
+    )

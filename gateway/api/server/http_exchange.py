@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Message, Receive, Scope, Send
 
-from gateway.api.server.compression import ACCEPTED, unpacked
+from gateway.api.server.compression import unpacked
 from gateway.api.server.discard_body import discard_body
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.trace_headers import TRACE_PARENT, begin_trace
@@ -34,7 +34,6 @@ from protos.errors import (
     PenstockError,
     RequestTimeout,
     StoreUnavailable,
-    UnsupportedEncoding,
 )
 from routing.dispatch.dispatch import RequestHandle
 
@@ -52,6 +51,11 @@ EVENT_STREAM = b"text/event-stream; charset=utf-8"
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 #: The header by which either side ends a connection after this answer (RFC 9112, 9.6).
 CLOSE: Final = (b"connection", b"close")
+_STREAM_HEADERS: Final = (
+    (b"content-type", EVENT_STREAM),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
 _COMMENT: Final = b": keep-alive\n\n"
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
@@ -291,10 +295,16 @@ class HttpExchange:
             self.deadline = min(self.deadline, now + STUCK_SECONDS)
 
     def keep_alive(self, now: float, seconds: float) -> None:
-        """Send a comment on a stream that is quiet for `seconds`; called about once a second."""
+        """Send a comment on a stream that is quiet for `seconds`; called about once a second.
+
+        A stream that waits for its model's first replica begins with its first comment.
+        """
         if self._quiet_since is None:
-            return
-        if self._last:
+            if self.handle.waits_at_zero and self.record.stream and not self.started:
+                self._quiet_since = now
+        elif not self.started and not self.handle.waits_at_zero:
+            self._quiet_since = None  # it has its replica, and its status is still open
+        elif self._last:
             # Upstreams may send parts of an event; no comment may go into one.
             self._quiet_since = now if self._last.endswith(_EVENT_ENDS) else math.inf
             self._last = b""
@@ -306,6 +316,10 @@ class HttpExchange:
         # Meanwhile the stream may have ended, its client may be gone, or part of an event may be out.
         if self._quiet_since is not None and not self._last:
             with contextlib.suppress(Exception):
+                if not self.started:
+                    if not self.handle.waits_at_zero:
+                        return
+                    await self._start_early()
                 await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
 
     def schedule_check(self, seconds: float) -> None:
@@ -337,10 +351,24 @@ class HttpExchange:
 
     async def start_stream(self) -> None:
         """Begin an event stream; from here on a failure can only be an event."""
-        await self._start(
-            [(b"content-type", EVENT_STREAM), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
-        )
+        await self._start([*_STREAM_HEADERS])
         self._quiet_since = time.monotonic()
+
+    async def _start_early(self) -> None:
+        """Begin the event stream before anything is known of its answer; whoever has the answer begins it again."""
+        whole = self._send
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._send = whole
+            else:
+                await whole(message)
+
+        # Before the first send, during which the answer may come.
+        self._send = send
+        self.started = True
+        headers = [*_STREAM_HEADERS, *self.fixed_headers, *self.caller_headers(), *self.answer_headers]
+        await whole({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def start_body(self, length: int | None, media_type: bytes = JSON) -> None:
         """Begin a body that comes in parts, of `length` bytes if that is known."""
@@ -411,20 +439,3 @@ def _length_of(value: bytes) -> int | None:
         return None
     # No body has so many bytes, and int() refuses very long numbers.
     return int(value) if len(value) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
-
-
-def error_headers(error: PenstockError) -> _Headers:
-    """Make the headers that OpenAI's clients and HTTP (RFC 9110) expect with an error."""
-    headers: _Headers = []
-    if error.retry_after is not None:
-        # Rounded up, so that a client that waits so long finds room.
-        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-        headers.append((b"retry-after-ms", b"%d" % math.ceil(error.retry_after * 1000)))
-    if error.status >= 500 or error.status == 429:
-        # OpenAI's clients would repeat these; they obey this header first.
-        headers.append((b"x-should-retry", b"true" if error.retryable else b"false"))
-    if error.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(error, UnsupportedEncoding):
-        headers.append((b"accept-encoding", ACCEPTED))
-    return headers

@@ -16,6 +16,7 @@ from routing.transports.http.origin import origin_of
 
 #: Engines with the session protocol, whose replicas can have the role prefill or decode.
 SESSIONS: Final = ("simulated", "tensorrt_llm")
+_WEIGHT_SOURCES: Final = ("page_cache", "fork", "slow_fork")
 _DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Pool)}
 
 
@@ -46,8 +47,8 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 
 def runs_adapters(pool: Pool) -> bool:
     """Whether the pool's replicas may run LoRA adapters."""
-    if pool.local_replicas:
-        return pool.simulated is not None and pool.simulated.max_adapters > 0
+    if pool.starts_here:
+        return pool.engine != "simulated" or (pool.simulated is not None and pool.simulated.max_adapters > 0)
     return pool.engine in SESSIONS or (pool.upstream is not None and pool.upstream.lora)
 
 
@@ -96,10 +97,15 @@ def _channel_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     if pool.simulated is None:
         return
-    if not pool.local_replicas:
+    if not pool.starts_here or pool.engine != "simulated":
         yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
     if pool.simulated.adapters and not pool.simulated.max_adapters:
         yield f"{where}.simulated.max_adapters", "must be at least 1 for replicas with adapters"
+    prepared = pool.simulated.start or ()
+    if "all" in prepared and len(prepared) > 1:
+        yield f"{where}.simulated.start", "`all` stands alone"
+    if len(sources := [name for name in prepared if name in _WEIGHT_SOURCES]) > 1:
+        yield f"{where}.simulated.start", f"{' and '.join(sources)} exclude each other: weights come from one place"
     chosen = [
         name
         for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))

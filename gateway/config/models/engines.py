@@ -9,6 +9,7 @@ from gateway.config.base import Record
 from gateway.config.models.adapters import ADAPTER_NAME
 from protos.types import Shape
 
+Preparation = Literal["all", "pod", "engine", "page_cache", "fork", "slow_fork", "kv_sizes", "dummy_request"]
 EngineName = Literal["simulated", "tensorrt_llm", "trtllm_grpc", "triton", "openai"]
 
 
@@ -67,6 +68,14 @@ class SimulatedEngine(Record, frozen=True, kw_only=True):
             description='File of answers word for word, a line of JSON each: `{"contains": TEXT, "answer": TEXT}`. The '
             "first line whose text the prompt contains has its answer; unset, or without one: the engine's own text. "
             "Relative to this file's folder."
+        ),
+    ] = None
+    start: Annotated[
+        tuple[Preparation, ...] | None,
+        Meta(
+            description="A start takes time, as modelled (and divided by `speed`), with these prepared: `[]` none, "
+            "`[all]` all of them. A pod and a process that wait, weights in main memory or forked from another replica "
+            "over a fast or slow link, a known KV cache size, a dummy request. Unset: it takes none."
         ),
     ] = None
     scheduler: Annotated[

@@ -73,6 +73,14 @@ class Pool(Record, frozen=True, kw_only=True):
     scaling: Annotated[
         PoolScaling | None, Meta(description="Bounds and prices of a pool with a `launcher`; unset: it does not scale.")
     ] = None
+    replica_arguments: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...],
+        Meta(
+            max_length=256,
+            description="Further arguments of `penstock replica` for the replicas that `launcher: local` starts, as "
+            "`[--checkpoint, /models/mixtral]`. Not those that follow from this file, as `--model` and `--tp`.",
+        ),
+    ] = ()
     tls: Annotated[
         PoolTls | None, Meta(description="Certificates for `grpcs://` and `https://` addresses; unset: the system's.")
     ] = None
@@ -89,7 +97,9 @@ class Pool(Record, frozen=True, kw_only=True):
     ] = None
     simulated: Annotated[
         SimulatedEngine | None,
-        Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
+        Meta(
+            description="Settings of simulated replicas; only where `replicas` is a number, or `launcher` is `local`."
+        ),
     ] = None
     upstream: Annotated[UpstreamSettings | None, Meta(description="How the servers are asked; only for `openai`.")] = (
         None
@@ -111,6 +121,11 @@ class Pool(Record, frozen=True, kw_only=True):
     def local_replicas(self) -> int:
         """Number of replicas that `penstock serve` starts for this pool; 0 if it runs elsewhere."""
         return self.replicas if isinstance(self.replicas, int) else 0
+
+    @property
+    def starts_here(self) -> bool:
+        """Whether the pool's replicas are processes of this machine that the gateway starts: a number, or launched."""
+        return bool(self.local_replicas) or self.launcher == "local"
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -210,6 +225,11 @@ class Model(Record, frozen=True, kw_only=True):
     allow_unlisted: Annotated[
         bool, Meta(description="Serve adapters too that are not listed, if a replica knows them by name.")
     ] = False
+
+    @property
+    def scales(self) -> bool:
+        """Whether a launcher starts and stops replicas of any of its pools."""
+        return any(pool.launcher is not None for pool in self.pools)
 
     @property
     def tokenizer_path(self) -> Path | None:

@@ -7,6 +7,7 @@ from typing import Final
 from gateway.config.models.addresses import Found, is_grpc_address
 from gateway.config.settings import Config
 from gateway.fleets.discovery.registrations import Registration
+from protos.launch_step import LaunchStep
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +19,8 @@ _MOST_COMPLAINTS: Final = 1024
 class RegisteredPools:
     """Registered replicas. One whose record is gone stays while it can be reached: the store may have lost the record.
 
-    Only one that neither says nor shows that it is there is dropped, and one whose address is another pool's now.
+    Only one that neither says nor shows that it is there is dropped, and one whose address is another pool's now. One
+    that is being started is none yet, and one that is being stopped stays like one without a record.
     """
 
     def __init__(self, config: Config) -> None:
@@ -48,7 +50,7 @@ class RegisteredPools:
             problem = self._problem(replica)
             if problem:
                 self._log_problem(replica, problem)
-            else:
+            elif replica.step is LaunchStep.READY:
                 registered[place][replica.address] = Found(replica.address)
         elsewhere = {address: place for place, found in registered.items() for address in found}
         changed = set()

@@ -7,6 +7,7 @@ import msgspec
 from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
 from gateway.tenancy.tenants.transactions import Storage
+from protos.launch_step import LaunchStep
 from protos.types import Role, Shape
 
 #: Lifetime of a registration by the store's clock, and the interval between repetitions, in seconds.
@@ -14,11 +15,17 @@ RECORD_SECONDS: Final = 2.0
 HEARTBEAT_SECONDS: Final = 0.5
 # One hash tag for both keys, which one script touches.
 _KEYS: Final = ("penstock:{replicas}:seen", "penstock:{replicas}:registered")
+#: Where it is announced in the store that a registration has come, changed or gone, for those who do not wait to look.
+CHANGES: Final = "penstock:{replicas}:changed"
 _SCRIPT: Final = Script.load("gateway.fleets.discovery", "registrations.lua")
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """One replica's registration. `epoch` distinguishes its process from earlier ones at the address."""
+    """One replica's registration. `epoch` distinguishes its process from earlier ones at the address.
+
+    `launch_id` is the id under which a launcher has started it; empty: it was started otherwise. Until `step` is
+    `ready` it may not listen yet, and what is known only once its engine is loaded is empty.
+    """
 
     model: str
     pool: str
@@ -30,6 +37,8 @@ class Registration(msgspec.Struct, frozen=True):
     version: str = ""
     tokenizer_hash: str = ""
     adapters: tuple[str, ...] = ()
+    launch_id: str = ""
+    step: LaunchStep = LaunchStep.READY
 
     @property
     def key(self) -> str:
@@ -70,5 +79,5 @@ async def registered(storage: Storage) -> list[Registration]:
 
 async def _send(storage: Storage, what: str, replica: Registration) -> bool:
     epoch, record = f"{replica.epoch:020}", msgspec.json.encode(replica)
-    arguments: list[str | bytes] = [str(RECORD_SECONDS), what, replica.key, epoch, record]
+    arguments: list[str | bytes] = [str(RECORD_SECONDS), what, replica.key, epoch, record, CHANGES]
     return await storage.run(_SCRIPT, _KEYS, arguments) == 1

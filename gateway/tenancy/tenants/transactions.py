@@ -29,6 +29,8 @@ TENANTS: Final = f"{_PREFIX}tenants"
 DRAINS: Final = f"{_PREFIX}drains"
 #: A hash: provider key name -> record, encrypted. It is here so that changes are in the audit trail.
 PROVIDERS: Final = f"{_PREFIX}providers"
+#: A hash: model -> what operators have set about its scaling. It is here so that changes are in the audit trail.
+SCALING: Final = f"{_PREFIX}scaling"
 #: Prefix of a key's record; the digest follows.
 RECORD: Final = f"{_PREFIX}key:"
 

@@ -18,7 +18,7 @@ from replicas.controller.snapshot import Demand, PoolSnapshot
 from routing.estimates.step_model import StepModel
 
 #: Seconds over which arrivals, latencies and busy time are counted, and in which an ended request's tokens count less
-#: by e: those of gateway/scaling/demand_counter.py.
+#: by e: those of gateway/scaling/demand/demand_counter.py.
 WINDOW_SECONDS, MEMORY_SECONDS = 30.0, 120.0
 
 

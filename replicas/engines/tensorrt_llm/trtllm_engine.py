@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from protos.launch_step import LaunchStep
 from protos.types import Failure, Finish, FinishReason, KvCreated, KvEvent, ReplicaInfo, Submit
-from replicas.engine import Delta, EngineStep
+from replicas.engine import Delta, EngineStep, Tell
 from replicas.engines.tensorrt_llm import polling
 from replicas.engines.tensorrt_llm.accounts import Accounts
 from replicas.engines.tensorrt_llm.arguments import llm_arguments
@@ -24,6 +26,10 @@ from replicas.engines.tensorrt_llm.trtllm_requests import Requests
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
 
 log = logging.getLogger(__name__)
+
+#: The library has no argument for it, and passes variables with such names to its processes. Versions that do not know
+#: it profile all the same.
+SKIP_PROFILING: Final = "TRTLLM_SKIP_KV_CACHE_ESTIMATION"
 
 
 class _Group:
@@ -73,12 +79,16 @@ class TensorRtLlmEngine:
         self._submitted = asyncio.Event(), asyncio.Event()  # for the readers of statistics and of KV events
         self.info: ReplicaInfo = describe(options, library.version, 0)
 
-    async def start(self) -> None:
+    async def start(self, tell: Tell) -> None:
         """Load the model, answer a request, and read the size of the KV cache. Raises what the library raises.
 
         Loading blocks the event loop for minutes: the library sets up signals and processes from the main thread.
         """
+        tell(LaunchStep.LOAD)
+        if not self._options.kv.profiled:
+            os.environ[SKIP_PROFILING] = "1"
         self._llm = self._library.llm(**llm_arguments(self._options, self._library))
+        tell(LaunchStep.WARM_UP)
         async with asyncio.timeout(self._options.warmup_seconds):
             await self._one_token()
         await polling.drain(self._llm.get_stats_async, self._statistics, self._options.look_seconds)
@@ -86,6 +96,10 @@ class TensorRtLlmEngine:
             await polling.drain(self._llm.get_kv_cache_events_async, self._cache_event, self._options.look_seconds)
         if not self._accounts.blocks_total:
             log.warning("the engine does not say how large its KV cache is")
+        elif self._options.kv.profiled:
+            # For the starts of others like it.
+            tokens = self._accounts.blocks_total * self._options.kv.tokens_per_block
+            log.info("the KV cache has %d tokens: --kv-tokens %d --kv-no-profiling", tokens, tokens)
         self.info = describe(self._options, self._library.version, self._accounts.blocks_total)
 
     async def stop(self) -> None:

@@ -22,6 +22,7 @@ from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.store.store_client import Store
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plan import plan_for
@@ -55,9 +56,12 @@ class Bench:
         self.registry = Registry(store, config)
         replicas = ReplicaRegistry(store, config)
         self.live = Feed(LiveReader(config, self.registry, store, replicas))
+        self.scaling = ScalingRegistry(store, config)
         self.page = MetricsPage(config, self.registry, store)
         self.app = AdminApp(
-            Service(self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text),
+            Service(
+                self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text, self.scaling
+            ),
             ADMIN_KEY,
             scrape_key=scrape_key,
             operations=operations,

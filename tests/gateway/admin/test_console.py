@@ -9,8 +9,10 @@ FILES = {
     "/console": "text/html; charset=utf-8",
     "/console/console.css": "text/css; charset=utf-8",
     "/console/console.js": "text/javascript; charset=utf-8",
+    "/console/scaling.js": "text/javascript; charset=utf-8",
     "/console/icon.svg": "image/svg+xml",
 }
+SHOWN = ("index.html", "console.css", "console.js", "scaling.js")
 
 
 async def test_the_page_and_its_files_need_no_key_and_no_store() -> None:
@@ -47,11 +49,12 @@ async def test_a_slash_too_many() -> None:
 
 def test_nothing_from_elsewhere_and_no_html_from_text() -> None:
     folder = resources.files("gateway.admin.console")
-    texts = {name: folder.joinpath(name).read_text("utf-8") for name in ("index.html", "console.css", "console.js")}
+    texts = {name: folder.joinpath(name).read_text("utf-8") for name in SHOWN}
     for name, text in texts.items():
         addresses = set(re.findall(r"https?://[^\s\"']+", text))
         assert addresses <= {"http://www.w3.org/2000/svg"}, name
-    assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|localStorage", texts["console.js"]
-    )
+    for name in ("console.js", "scaling.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|localStorage", texts[name]
+        ), name
     assert not re.search(r"<script>|style=|\son\w+=", texts["index.html"])

@@ -1,19 +1,25 @@
 import argparse
 import asyncio
-import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from gateway.cli import replica_registration
 from gateway.cli.main import main as command
-from gateway.cli.replica_registration import Registrar, RegistrationError, add_registration_options, check_registration
+from gateway.cli.replica_registration import (
+    RegistrationError,
+    StoreRegistration,
+    add_registration_options,
+    check_registration,
+)
 from gateway.fleets.discovery.registrations import Registration, registered
-from gateway.store.embedded import EmbeddedStore
 from gateway.store.store_client import Store
+from protos.launch_step import LaunchStep
 from protos.types import Role, Shape
 from tests.fakes import info_of
-from tests.loops import until
+from tests.loops import SOON_SECONDS
+from tests.stores import running
 
 
 def options(*given: str, tls: bool = False) -> argparse.Namespace:
@@ -21,6 +27,8 @@ def options(*given: str, tls: bool = False) -> argparse.Namespace:
     parser.add_argument("--listen", action="append")
     add_registration_options(parser)
     found = parser.parse_args(given)
+    found.model, found.engine, found.model_version, found.role = "m", "simulated", "", "both"
+    found.tp, found.ep, found.pp = 2, 1, 1
     found.tls_certificate = Path("c.pem") if tls else None
     return found
 
@@ -36,6 +44,10 @@ HERE = ("--listen", "127.0.0.1:1", "--pool", "p")
         (("--listen", "h:1", "--register", "redis://h"), "needs --pool"),
         ((*HERE, "--listen", "h:2", "--register", "redis://h", "--advertise", "grpc://h:1"), "as often as --listen"),
         ((*HERE, "--register", "redis://h", "--advertise", "h:1"), "expected grpc://HOST:PORT"),
+        (("--listen", "h:1", "--launch-id", "a"), "go with --register"),
+        ((*HERE, "--register", "redis://h", "--launch-id", "A"), "--launch-id: expected 1 to 63 of a-z"),
+        ((*HERE, "--register", "redis://h", "--launch-id", "a", "--listen", "h:2"), "names one replica"),
+        ((*HERE, "--register", "redis://h", "--launch-id", "a", "--orphan-seconds", "nan"), "expected more than 0"),
         (("--listen", "0.0.0.0:1", "--pool", "p", "--register", "redis://h"), "--advertise must say"),
         (("--listen", "[::]:1", "--pool", "p", "--register", "redis://h"), "--advertise must say"),
         ((*HERE, "--register", "env:NO_SUCH_THING"), "the environment has no NO_SUCH_THING"),
@@ -56,7 +68,7 @@ def test_options_that_do_not_go_together(given: tuple[str, ...], said: str) -> N
 def test_the_command_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["replica", "--engine", "simulated", "--model", "m", "--listen", "127.0.0.1:0", "--pool", "p"]
     assert command(given) == 2
-    assert capsys.readouterr().err == "penstock replica: --pool and --advertise go with --register\n"
+    assert capsys.readouterr().err == "penstock replica: --pool, --advertise and --launch-id go with --register\n"
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:99999", "127.0.0.1", ":1", "h:port"])
@@ -78,58 +90,61 @@ async def test_a_replica_is_registered_until_it_stops(
 
     arguments = options(*HERE, "--listen", "unix:/run/r.sock", "--register", named, tls=kind == "env")
     check_registration(arguments)
-    stop, store = asyncio.Event(), Store(store_url, timeout=10.0)
     first, second = info_of(shape=Shape(tp=2)), info_of(role=Role.DECODE)
-    registrar = Registrar(arguments, [first, second], ["127.0.0.1:4711", "unix:/run/r.sock"])
-    task = asyncio.create_task(registrar.run(stop))
-    found: list[Registration] = []
-    while len(found) < 2:
-        found = await registered(store)
     scheme = "grpcs" if kind == "env" else "grpc"
-    assert [(one.address, one.role, one.pool) for one in found] == [
-        (f"{scheme}://127.0.0.1:4711", Role.BOTH, "p"),
-        ("unix:/run/r.sock", Role.DECODE, "p"),
-    ]
-    stop.set()
-    await task
-    assert await registered(store) == []
-    await store.aclose()
+    async with running(store_url) as store:
+        with StoreRegistration().announced(arguments) as announcement:
+            await until_registered(store, lambda found: len(found) == 2)
+            announcement.describe([first, second], ["127.0.0.1:4711", "unix:/run/r.sock"])
+            announcement.tell(LaunchStep.READY)
+            found = await until_registered(store, lambda found: all(one.step is LaunchStep.READY for one in found))
+            assert [(one.address, one.role, one.pool) for one in found if one.address != f"{scheme}://127.0.0.1:1"] == [
+                (f"{scheme}://127.0.0.1:4711", Role.BOTH, "p"),
+                ("unix:/run/r.sock", Role.DECODE, "p"),
+            ]
+        assert await registered(store) == []
 
 
-async def test_an_outage_of_the_store_is_waited_for(
-    own_store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(replica_registration, "HEARTBEAT_SECONDS", 0.02)
-
-    with caplog.at_level(logging.INFO):
-        arguments = options(*HERE, "--register", own_store.url, "--advertise", "grpc://10.0.0.1:9")
-        stop = asyncio.Event()
-        task = asyncio.create_task(Registrar(arguments, [info_of()], ["127.0.0.1:1"]).run(stop))
-        await until(lambda: "registered as grpc://10.0.0.1:9" in caplog.text)
-        own_store.stop()
-        await until(lambda: "cannot register" in caplog.text)
-        caplog.clear()
-        own_store.start()
-        await until(lambda: "registered as" in caplog.text)
-        store = Store(own_store.url, timeout=10.0)
-        assert [one.address for one in await registered(store)] == ["grpc://10.0.0.1:9"]
-        await store.aclose()
-        own_store.stop()
-        stop.set()
-        await task
-        assert "cannot deregister" in caplog.text
+async def test_each_step_is_told_as_it_comes(store_url: str) -> None:
+    arguments = options("--listen", "127.0.0.1:1", "--pool", "p", "--register", store_url, "--launch-id", "a-1")
+    check_registration(arguments)
+    async with running(store_url) as store:
+        with StoreRegistration().announced(arguments) as announcement:
+            for step in (LaunchStep.PROCESS, LaunchStep.LOAD, LaunchStep.WARM_UP):
+                if step is not LaunchStep.PROCESS:
+                    announcement.tell(step)
+                found = await until_step(store, step)
+                assert (found.launch_id, found.address, found.tokenizer_hash) == ("a-1", "grpc://127.0.0.1:1", "")
+                assert (found.model, found.engine, found.shape) == ("m", "simulated", Shape(tp=2))
+            announcement.describe([structs.replace(info_of(), tokenizer_hash="abc")], ["127.0.0.1:1"])
+            announcement.tell(LaunchStep.READY)
+            found = await until_step(store, LaunchStep.READY)
+            assert (found.launch_id, found.tokenizer_hash) == ("a-1", "abc")
+            announcement.tell(LaunchStep.STOPPING)
+            announcement.tell(LaunchStep.READY)
+            await until_step(store, LaunchStep.STOPPING)
 
 
-async def test_two_of_one_address_are_noticed(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(replica_registration, "HEARTBEAT_SECONDS", 0.02)
+async def test_a_port_that_the_system_chooses_is_told_once_it_is_known(store_url: str) -> None:
+    arguments = options("--listen", "127.0.0.1:0", "--pool", "p", "--register", store_url)
+    async with running(store_url) as store:
+        with StoreRegistration().announced(arguments) as announcement:
+            announcement.tell(LaunchStep.LOAD)
+            announcement.describe([info_of()], ["127.0.0.1:4711"])
+            announcement.tell(LaunchStep.READY)
+            found = await until_registered(store, lambda found: found)
+            assert [one.address for one in found] == ["grpc://127.0.0.1:4711"]
 
-    stop = asyncio.Event()
-    arguments = options(*HERE, "--register", store_url)
-    runs = [Registrar(arguments, [info_of()], ["127.0.0.1:1"]).run(stop) for _ in range(2)]
-    tasks = [asyncio.create_task(run) for run in runs]
-    await until(lambda: "another replica that began later" in caplog.text)
-    stop.set()
-    await asyncio.gather(*tasks)
-    assert sum(record.levelname == "ERROR" for record in caplog.records) == 1
+
+async def until_registered(store: Store, wanted: Callable[[list[Registration]], object]) -> list[Registration]:
+    """Wait for registrations, as the process's other thread makes them."""
+    async with asyncio.timeout(SOON_SECONDS):
+        while not wanted(found := await registered(store)):
+            pass
+    return found
+
+
+async def until_step(store: Store, step: LaunchStep) -> Registration:
+    """Wait until the only replica tells that step."""
+    (found,) = await until_registered(store, lambda found: [one.step for one in found] == [step])
+    return found

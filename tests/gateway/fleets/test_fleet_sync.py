@@ -1,12 +1,13 @@
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import pytest
 
 from gateway.fleets import fleet_sync as exchange
 from gateway.fleets import reports
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.fleets.reports import report
+from gateway.fleets.reports import Reporter
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from tests.gateway.fleets.world import FakeFleet, status, world_at
@@ -49,12 +50,63 @@ async def test_a_worker_that_is_gone_is_not_heard_of_for_long(store_url: str, mo
 
 async def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
     async with world_at(store_url) as world:
-        await report(world.store, "w", {"m": [status("wide/0")]})
+        await Reporter(world.store, "w").report({"m": [status("wide/0")]})
         for number, raw in enumerate(
             (b"\x00", b"\x81\xa1\xff\x90", b"\x81\xa1a\x91\x81\xa1x" + b"\x91" * 100_000 + b"\xc0")
         ):
             await world.store.run(SPOIL, [reports._KEYS[1]], [f"other{number}", raw])
         assert len(await reports.reports(world.store)) == 1
+
+
+async def test_a_report_is_sent_when_it_has_changed(any_store_url: str) -> None:
+    async with world_at(any_store_url) as world:
+        sent: list[int] = []
+        run = world.store.run
+
+        async def counted(script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
+            sent.append(sum(map(len, arguments)))
+            return await run(script, keys, arguments)
+
+        world.store.run = counted  # type: ignore[method-assign]
+        fleets = {f"m{number}": FakeFleet(status("wide/0")) for number in range(500)}
+        reporter = Reporter(world.store, "w")
+
+        async def reported() -> int:
+            sent.clear()
+            await reporter.report({model: fleet.statuses() for model, fleet in fleets.items()})
+            return sum(sent)
+
+        first = await reported()
+        assert first > 500 * 50
+        for _ in range(3):
+            assert await reported() < 20
+        fleets["m7"].said = [status("wide/0", running=9)]
+        assert first <= await reported() < first + 100
+        (found,) = await reports.reports(world.store)
+        assert found["m7"][0].running == 9
+        assert found["m8"] == [status("wide/0")]
+        fleets["m7"].said = [status("wide/0", running=9)]
+        assert await reported() < 20, "it is another object, but says the same"
+        del fleets["m8"]
+        await reported()
+        (found,) = await reports.reports(world.store)
+        assert "m8" not in found
+
+
+async def test_a_report_that_the_store_has_lost_is_sent_again(store_url: str) -> None:
+    async with world_at(store_url) as world:
+        fleet = FakeFleet(status("wide/0"))
+        reporter = Reporter(world.store, "w")
+        await reporter.report({"m": fleet.statuses()})
+        await world.store.run(Script("return redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])"), reports._KEYS, [])
+        await reporter.report({"m": fleet.statuses()})
+        assert await reports.reports(world.store) == [{"m": [status("wide/0")]}]
+        fleet.said = [status("wide/0", running=9)]
+        await reporter.report({"m": fleet.statuses()})
+        # A server that takes over may lack the last write.
+        await Reporter(world.store, "w").report({"m": [status("wide/0")]})
+        await reporter.report({"m": fleet.statuses()})
+        assert await reports.reports(world.store) == [{"m": [status("wide/0", running=9)]}]
 
 
 async def test_without_the_store_what_is_drained_stays_drained(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,6 +33,11 @@ class FakeFleet:
     def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
         return [view for view in self.views.values() if view.id not in exclude and not needs & ~view.features]
 
+    def join(self, name: str) -> None:
+        """One more replica."""
+        self.views |= FakeFleet(name).views
+        self.on_load()
+
     def report(self, name: str, **load: int) -> None:
         view = self.views[name]
         self.views[name] = replace(
@@ -48,6 +53,8 @@ class FakeFleet:
 
 class Bench:
     """A admission queue, its fleet and its clock."""
+
+    admission_queue: AdmissionQueue
 
     def __init__(self, *names: str, kv_blocks: int = 10_000, max_waiting: int = 100) -> None:
         self.now = 0.0
@@ -89,9 +96,9 @@ class Bench:
         admission_queue = self.admission_queue
         assert (admission_queue.waiting, admission_queue.depths()) == (0, {})
         assert not admission_queue._by_rank
-        assert not admission_queue._deadlines
+        assert not admission_queue.deadlines
         assert not admission_queue._promised
-        assert admission_queue._alarm is None
+        assert not admission_queue.deadlines.armed
         for tenant in admission_queue.divider._tenants.values():
             assert (tenant.cost, tenant.admitted, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
 

@@ -9,6 +9,7 @@ from gateway.scheduling import activity
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.division import merged
 from gateway.scheduling.shares import ActiveTenant
+from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from tests.loops import until
 
@@ -85,6 +86,61 @@ async def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatc
         assert [tenant.name for tenant in admission_queue.active_elsewhere] == [
             f"t{number}" for number in range(20, 30)
         ]
+
+
+class Counting(Store):
+    """A store that counts the calls and what they say."""
+
+    calls = sent = 0
+
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
+        self.calls += 1
+        self.sent += sum(map(len, (*keys, *arguments)))
+        return await super().run(script, keys, arguments)
+
+
+async def test_models_without_requests_cost_nothing(store_url: str) -> None:
+    store = Counting(store_url, timeout=10.0)
+    try:
+        admission_queues = {f"m{number}": FakeAdmissionQueue() for number in range(500)}
+        idle = Activity(store, admission_queues)
+        await idle.exchange()
+        assert store.calls == 1
+        assert store.sent < 100
+        admission_queues["m7"].active = [A]
+        await idle.exchange()
+        assert admission_queues["m7"].active_elsewhere == [A]
+        assert store.calls == 2
+        assert store.sent < 200
+    finally:
+        await store.aclose()
+
+
+async def test_what_becomes_active_elsewhere_is_known_at_once_and_many_models_are_several_calls(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Counting(store_url, timeout=10.0)
+    try:
+        names = [f"m{number}" for number in range(100)]
+        busy = Activity(store, {name: FakeAdmissionQueue(A) for name in (*names, "not here")})
+        here = {name: FakeAdmissionQueue() for name in (*names, "idle")}
+        other = Activity(store, here)
+        await other.exchange()
+        await busy.exchange()
+        store.calls = 0
+        await other.exchange()
+        assert [name for name in here if here[name].active_elsewhere == [A]] == names
+        assert store.calls == 3, "one tells what is active, and two read it"
+        await other.exchange()
+        assert store.calls == 5
+        monkeypatch.setattr(activity, "NOTE_SECONDS", 0.0)
+        await other.exchange()
+        assert not any(queue.active_elsewhere for queue in here.values())
+        store.calls = 0
+        await other.exchange()
+        assert store.calls == 1
+    finally:
+        await store.aclose()
 
 
 async def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.LogCaptureFixture) -> None:

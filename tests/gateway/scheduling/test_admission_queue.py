@@ -216,16 +216,16 @@ async def test_waiting_ends_in_time_with_one_timer_for_all() -> None:
     soon = bench.wait(wait_until=10.0)
     await settle()
     bench.now = 9.9
-    bench.admission_queue.expire()
+    bench.admission_queue.deadlines.expire()
     await settle()
     assert bench.admission_queue.waiting == 2
     bench.now = 10.0
-    bench.admission_queue.expire()
+    bench.admission_queue.deadlines.expire()
     with pytest.raises(Overloaded) as caught:
         await soon
     assert caught.value.retry_after == UNKNOWN_RETRY or caught.value.retry_after
     bench.now = 40.0
-    bench.admission_queue.expire()
+    bench.admission_queue.deadlines.expire()
     with pytest.raises(Overloaded):
         await late
     for admission in turns:

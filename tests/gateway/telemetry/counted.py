@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import empty
+from observability.record import RequestRecord
 from routing.health.replica_status import ReplicaStatus
+
+
+class Running:
+    """A running request for a model."""
+
+    def __init__(self, model: str) -> None:
+        self.record = RequestRecord("r", "chat", 0.0, 0.0, model=model)
 
 
 @dataclass

@@ -3,7 +3,11 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
+from gateway.telemetry import gauges as gauges_module
 from gateway.telemetry.gauges import Gauges
 from gateway.tenancy.limits.limiter import Ask
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
@@ -17,7 +21,7 @@ from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.scheduling.bench import Bench, settle
-from tests.gateway.telemetry.counted import Counted
+from tests.gateway.telemetry.counted import Counted, Running
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
 
@@ -39,7 +43,7 @@ def status(state: State, **fields: float | None) -> ReplicaStatus:
 
 
 def collected(counted: Counted) -> Numbers:
-    gauges = Gauges({"m": counted}, ["gold", "standard"], [1, 2, 3], counted, counted)
+    gauges = Gauges({"m": counted}, ["gold", "standard"], [Running("m"), Running("m"), Running("")], counted, counted)
     gauges.sinks = {"journal": counted}
     numbers = Numbers()
     gauges.collect(numbers)
@@ -80,10 +84,60 @@ def test_of_a_replica_that_nobody_hears_little_is_known() -> None:
         assert value(numbers, metric, *OF) is None
 
 
+STATUSES = st.lists(
+    st.builds(
+        lambda place, state, accuracy, faults: structs.replace(
+            status(state, accuracy=accuracy, faults=faults), id=f"wide/{place}"
+        ),
+        st.integers(0, 3),
+        st.sampled_from(State),
+        st.sampled_from([None, 0.5]),
+        st.integers(0, 2),
+    ),
+    unique_by=lambda each: each.id,
+    max_size=4,
+)
+
+
+@given(st.lists(st.tuples(STATUSES, STATUSES), max_size=6))
+def test_what_is_kept_of_the_last_collection_is_what_would_be_made_anew(
+    rounds: list[tuple[list[ReplicaStatus], list[ReplicaStatus]]],
+) -> None:
+    models = {"m": Counted(), "n": Counted()}
+    kept = Gauges(models, [], [], models["m"], models["m"])
+    for of_m, of_n in rounds:
+        models["m"].said, models["n"].said = of_m, of_n
+        found, anew = Numbers(), Numbers()
+        kept.collect(found)
+        Gauges(models, [], [], models["m"], models["m"]).collect(anew)
+        assert found.values == anew.values
+
+
+def test_replicas_without_changes_are_not_gone_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone_through: list[str] = []
+    collect = gauges_module._collect_replica
+
+    def counted(numbers: Numbers, of: ReplicaStatus, model: str) -> None:
+        gone_through.append(model)
+        collect(numbers, of, model)
+
+    monkeypatch.setattr(gauges_module, "_collect_replica", counted)
+    models = {f"m{number}": Counted([status(State.READY)]) for number in range(500)}
+    kept = Gauges(models, [], [], models["m0"], models["m0"])
+    kept.collect(Numbers())
+    assert len(gone_through) == 500
+    models["m7"].said = [status(State.EJECTED)]
+    numbers = Numbers()
+    kept.collect(numbers)
+    assert gone_through[500:] == ["m7"]
+    assert len(numbers.values[declared.REPLICA_STATE.name]) == 500
+
+
 def test_the_rest() -> None:
     counted = Counted(admissions={(0, "shed"): 2, (1, "at_once"): 5}, waiting=7, reservations={"granted": 4}, errors=3)
     numbers = collected(counted)
     assert value(numbers, declared.IN_FLIGHT) == 3
+    assert value(numbers, declared.MODEL_IN_FLIGHT, "m") == 2
     assert value(numbers, declared.QUEUE_DEPTH, "m") == 7
     assert value(numbers, declared.ADMISSIONS, "m", "gold", "shed") == 2
     assert value(numbers, declared.ADMISSIONS, "m", "standard", "at_once") == 5

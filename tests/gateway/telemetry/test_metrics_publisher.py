@@ -10,7 +10,7 @@ from gateway.config.settings import Config
 from gateway.telemetry.metrics_publisher import FOLDER, MetricsPublisher, begin_metrics
 from observability.metrics import declarations as declared
 from observability.metrics.merge import read
-from tests.gateway.telemetry.counted import Counted
+from tests.gateway.telemetry.counted import Counted, Running
 from tests.observability.metrics.records import record
 
 
@@ -36,7 +36,7 @@ async def test_from_start_to_end(tmp_path: Path) -> None:
     config = config_at(tmp_path)
 
     counted = Counted(waiting=2)
-    publisher = MetricsPublisher(config, {"m": counted}, [1], counted, counted, Metrics().tenants)
+    publisher = MetricsPublisher(config, {"m": counted}, [Running("m")], counted, counted, Metrics().tenants)
     publisher.start({"journal": counted})
     publisher.sink.take([record(), record(model="unknown")])
     await publisher.sink.aclose()

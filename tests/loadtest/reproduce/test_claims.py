@@ -1,6 +1,8 @@
 """The claims are checks: tables that bear them out, and tables that do not."""
 
-from loadtest.reproduce import deepflow_5, deepflow_6, scalellm_8, scalellm_9
+import msgspec
+
+from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep, passes_at
 from loadtest.reproduce.deepflow_6 import AUTO, AWARE, BLIND, COMBINED, RR, Point
 from loadtest.simulation.heatmap_search import Plan
@@ -61,3 +63,21 @@ def test_figure_6_as_the_paper_draws_it_and_turned_round() -> None:
     late = [Point(point.jct * 1.1, point.tpot, point.on_pair, 0.0) for point in rr]
     bad = {RR: rr, BLIND: points(2.0, 4.0, 5.0), AWARE: late, COMBINED: late, AUTO: late}
     assert not any(claim.holds for claim in deepflow_6.claims("a load", rates, bad))
+
+
+def test_figures_8_to_10_as_the_paper_draws_them_and_turned_round() -> None:
+    found = deepflow_8.reproduce().points
+    assert isinstance(found, dict)
+    assert all(claim.holds for claim in deepflow_8.claims(found))
+    turned = {
+        name: msgspec.structs.replace(
+            one,
+            steps={case: one.steps[deepflow_8.NOTHING] | {"process": 0.1} for case in one.steps},
+            loads={"disk": 0.1, "page_cache": 0.2, "fork": 2.0 * one.tp, "slow_fork": 2.0 * one.tp},
+            load_of={count: 1.0 * count for count in one.load_of},
+            busy=2.5 * one.tp,
+            wary=0.3,
+        )
+        for name, one in found.items()
+    }
+    assert not any(claim.holds for claim in deepflow_8.claims(turned))

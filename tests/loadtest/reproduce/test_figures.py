@@ -7,7 +7,7 @@ import pytest
 
 from gateway.cli.main import main
 from loadtest.cli import bench_reproduce
-from loadtest.reproduce import deepflow_5, deepflow_6, figures, scalellm_8, scalellm_9
+from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, figures, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep
 from loadtest.reproduce.reproduction import Claim, Reproduction
 from loadtest.simulation.heatmap_search import Plan
@@ -54,6 +54,14 @@ def test_the_published_policy_overloads_the_pair_and_ours_does_not() -> None:
     assert claim(found, "With long answers: `auto` must not lose").source == "ours"
 
 
+def test_a_prepared_start_takes_a_fifth_of_a_cold_one_at_most() -> None:
+    found = deepflow_8.reproduce()
+    assert claim(found, "With everything on").holds
+    assert claim(found, "So it does where").holds
+    assert claim(found, "Figure 10: 64 replicas").holds
+    assert len(found.rows) == len(deepflow_8.MODELS) * len(deepflow_8.CASES)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {
@@ -61,6 +69,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         "scalellm-9": lambda show: scalellm_9.reproduce(SWEEP, show),
         "deepflow-5": lambda show: deepflow_5.reproduce(PLAN, show),
         "deepflow-6": lambda show: deepflow_6.reproduce(SIZES, PLAN, show),
+        "deepflow-8": lambda show: deepflow_8.reproduce(show=show),
     }
     assert made.keys() == figures.FIGURES.keys() == set(bench_reproduce._FIGURES)
     monkeypatch.setattr(figures, "FIGURES", made)

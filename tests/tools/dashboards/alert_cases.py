@@ -71,10 +71,24 @@ def state(name: str, replica: str = REPLICA) -> str:
 
 UP = "penstock_replica_up"
 KV = "penstock_replica_kv_blocks"
+SCALED = '{model="m", pool="p"}'
 BUDGET = '{tenant="acme", scope="tenant", period="month"}'
 VERDICTS = 'penstock_filter_verdicts_total{rule="judge", where="prompt", action="%s"}'
 DROPPED = 'penstock_telemetry_dropped_total{sink="%s"}'
 RESERVATIONS = 'penstock_reservations_total{result="%s"}'
+
+
+def scaled(wanted: float, ready: float, acts: float = 1, slo: float = 0.5) -> dict[str, str]:
+    """A pool of at most 6."""
+    return {
+        "penstock_scaling_wanted_replicas" + SCALED: always(wanted),
+        "penstock_scaling_ready_replicas" + SCALED: always(ready),
+        "penstock_scaling_max_replicas" + SCALED: always(6),
+        'penstock_scaling_acts{model="m"}': always(acts),
+        'penstock_scaling_slo_ratio{model="m", of="ttft"}': always(slo),
+        'penstock_scaling_slo_ratio{model="m", of="tpot"}': always(0.1),
+    }
+
 
 CASES = {
     "AvailabilityBudgetBurnsFast": Case(30, requests(970, 30), requests(995, 5)),
@@ -83,8 +97,8 @@ CASES = {
     "TimeToFirstTokenBudgetBurnsSlowly": Case(45, streams(80, 20), streams(99, 1)),
     "NoReplicaReady": Case(
         3,
-        {UP + REPLICA: always(0), UP + OTHER: always(0)},
-        {UP + REPLICA: always(0), UP + OTHER: always(1)},
+        {UP + REPLICA: always(0), UP + OTHER: always(0), "penstock_scaling_wanted_replicas" + SCALED: always(1)},
+        {UP + REPLICA: always(0), UP + OTHER: always(0), "penstock_scaling_wanted_replicas" + SCALED: always(0)},
     ),
     "ReplicaDown": Case(
         5,
@@ -113,6 +127,16 @@ CASES = {
     ),
     "MostRequestsWait": Case(20, admissions(40, 60, 0), admissions(60, 40, 0)),
     "Sheds": Case(10, admissions(90, 5, 5), admissions(1000, 5, 0)),
+    "ScalingControllerGone": Case(
+        3, {"penstock_scaling_controller_up": always(0)}, {"penstock_scaling_controller_up": always(1)}
+    ),
+    "ScalingWantedNotReached": Case(20, scaled(wanted=5, ready=4), scaled(wanted=5, ready=4, acts=0)),
+    "ScalingLauncherFails": Case(
+        8,
+        {"penstock_scaling_launcher_failing" + SCALED: always(1)},
+        {"penstock_scaling_launcher_failing" + SCALED: always(0)},
+    ),
+    "ScalingAtMaximum": Case(15, scaled(wanted=6, ready=6, slo=1.2), scaled(wanted=5, ready=5, slo=1.2)),
     "GatewayDown": Case(
         4,
         {'up{job="penstock", instance="gateway:8081"}': always(0)},

@@ -34,7 +34,7 @@ def dashboard(request: pytest.FixtureRequest) -> Dashboard:
 
 def test_there_are_all_and_each_has_its_own_address() -> None:
     names = {dashboard.uid.removeprefix("penstock-") for dashboard in DASHBOARDS}
-    assert names == {"fleet", "latency", "tenants", "routing", "replicas", "slo", "safety", "gateway"}
+    assert names == {"fleet", "latency", "tenants", "routing", "replicas", "scaling", "slo", "safety", "gateway"}
     assert len(DASHBOARDS) == len(names)
 
 

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.admin.limit_operations import ScopeLimits
-from gateway.admin.live.live_snapshot import MOST_ERRORS, MOST_TENANTS, PoolFacts, busiest, snapshot
+from gateway.admin.live.live_snapshot import MOST_ERRORS, MOST_TENANTS, PoolFacts, busiest, scaling_live, snapshot
 from gateway.admin.live.totals import Totals, growth
 from gateway.admin.live.view import RecentError
+from gateway.scaling.status import FRESH_SECONDS
 from protos.types import Role
 from tests.gateway.admin.live.samples import SHAPE, replica, seen, totals
+from tests.gateway.admin.scaling_samples import NOW, status
 
 
 def test_the_headline() -> None:
@@ -100,3 +102,19 @@ def test_busiest_is_a_part_of_all_without_repeats(counts: dict[str, float], know
 def test_names_are_passed_on_as_they_are(names: list[Any]) -> None:
     live = snapshot(seen(tiers=dict.fromkeys(names), totals=Totals(at=1.0, in_flight=0.0), growth=None))
     assert sorted(tenant.name for tenant in live.tenants) == sorted(names)
+
+
+def test_what_scales_is_shown_without_its_history() -> None:
+    assert snapshot(seen()).scaling is None
+    scaling = scaling_live(NOW + 1.0, status())
+    assert (scaling.at, scaling.fresh) == (NOW, True)
+    assert [one.model for one in scaling.models] == ["m", "z"]
+    assert [one.at for one in scaling.models[0].decisions] == [NOW - 2.0]
+    assert snapshot(seen(scaling=scaling)).scaling is scaling
+
+
+def test_a_controller_that_says_nothing_is_told_apart() -> None:
+    old = scaling_live(NOW + FRESH_SECONDS + 1.0, status())
+    assert (old.fresh, len(old.models)) == (False, 2)
+    never = scaling_live(NOW, None)
+    assert (never.at, never.fresh, never.models) == (None, False, [])

@@ -181,7 +181,7 @@ async def test_an_older_tensorrt_llm_takes_strict_tools_but_not_both(
     size = tekken().tokenizer.vocab_size
 
     own = trt_engine(guided_backend="xgrammar", model=MODEL, max_sequence_tokens=2000, vocab_size=size)
-    await own.start()
+    await own.start(lambda step: None)
     async with serving(own) as (_, address):
         pool = {"name": "p", "shape": {"tp": 2}, "engine": "tensorrt_llm", "replicas": [f"grpc://{address}"]}
         async with gateway_of(store_url, addresses=[address], model_fields={"pools": [pool]}) as client:

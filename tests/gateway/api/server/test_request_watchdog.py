@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.server.http_exchange import EVENT_STREAM, HttpExchange
 from gateway.api.server.request_watchdog import RequestWatchdog
 from observability.tracing.sampling import HeadSampler
 from tests.loops import until
@@ -17,10 +17,17 @@ class Line:
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
+        #: Status and headers of each answer that began, without those of every stream.
+        self.heads: list[tuple[int, dict[bytes, bytes]]] = []
         self.stuck = asyncio.Event()
         self.stuck.set()
 
     async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = dict(message["headers"])
+            for name in (b"cache-control", b"x-accel-buffering", b"x-request-id"):
+                headers.pop(name, None)
+            self.heads.append((message["status"], headers))
         self.parts.append(message.get("body", b""))
         await self.stuck.wait()
 
@@ -111,3 +118,71 @@ def test_an_ended_request_is_held_by_nothing() -> None:
     watchdog.leave(exchange)
     del exchange
     assert left() is None
+
+
+async def test_a_stream_that_waits_at_zero_begins_with_its_first_comment() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.record.stream = exchange.handle.waits_at_zero = True
+    exchange.fixed_headers.append((b"x-fixed", b"1"))
+    for now in (100.0, 101.0, 114.0):
+        exchange.keep_alive(now, 15)
+        await asyncio.sleep(0)
+    assert (line.parts, exchange.started) == ([], False), "the status is open until a comment is due"
+    for now in (115.0, 130.0):
+        exchange.keep_alive(now, 15)
+        await asyncio.sleep(0)
+    assert exchange.started
+    assert line.parts == [b"", COMMENT, COMMENT]
+    assert line.heads == [(200, {b"content-type": EVENT_STREAM, b"x-fixed": b"1"})]
+    exchange.handle.waits_at_zero = False
+    await exchange.start_stream()
+    await exchange.write(b"data: 1\n\n")
+    await exchange.end(b"data: [DONE]\n\n")
+    assert line.parts[3:] == [b"data: 1\n\n", b"data: [DONE]\n\n"]
+    assert len(line.heads) == 1
+
+
+async def test_a_stream_that_got_its_replica_in_time_has_its_status_still() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.record.stream = exchange.handle.waits_at_zero = True
+    exchange.keep_alive(100.0, 15)
+    exchange.keep_alive(115.0, 15)
+    exchange.handle.waits_at_zero = False
+    # The comment was due, and is not sent any more.
+    await asyncio.sleep(0)
+    exchange.keep_alive(130.0, 15)
+    exchange.keep_alive(145.0, 15)
+    await asyncio.sleep(0)
+    assert (line.parts, exchange.started) == ([], False)
+    await exchange.respond(503, b"{}")
+    assert [status for status, _ in line.heads] == [503]
+
+
+async def test_the_answer_may_come_while_the_first_comment_is_sent() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.record.stream = exchange.handle.waits_at_zero = True
+    line.stuck.clear()
+    exchange.keep_alive(100.0, 15)
+    exchange.keep_alive(115.0, 15)
+    await asyncio.sleep(0)
+    exchange.handle.waits_at_zero = False
+    begins = asyncio.create_task(exchange.start_stream())
+    await begins
+    line.stuck.set()
+    await exchange.write(b"data: 1\n\n")
+    await asyncio.sleep(0)
+    assert len(line.heads) == 1
+    assert b"data: 1\n\n" in line.parts
+
+
+async def test_an_answer_that_is_no_stream_waits_at_zero_without_a_byte() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.handle.waits_at_zero = True
+    for now in (100.0, 115.0, 130.0):
+        exchange.keep_alive(now, 15)
+        await asyncio.sleep(0)
+    assert line.parts == []

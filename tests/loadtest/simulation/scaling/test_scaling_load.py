@@ -76,7 +76,7 @@ def test_bad_lengths_are_named_with_their_line(tmp_path: Path, text: str, proble
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="none.csv: cannot be read"):
+    with pytest.raises(LoadError, match=r"none\.csv: cannot be read"):
         read_rates(tmp_path / "none.csv")
 
 

@@ -80,7 +80,7 @@ def test_cache_scheduler_and_the_rest() -> None:
 async def test_an_argument_that_the_library_does_not_know_ends_the_start() -> None:
     engine = trt_engine(extra={"tensor_paralel_size": 2})
     with pytest.raises(ValueError, match="tensor_paralel_size"):
-        await engine.start()
+        await engine.start(lambda step: None)
     await engine.stop()
 
 

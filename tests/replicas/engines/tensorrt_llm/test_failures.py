@@ -273,5 +273,5 @@ async def test_a_warm_up_that_is_not_answered_is_no_start() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LLM, "__init__", wedged)
         with pytest.raises(TimeoutError):
-            await engine.start()
+            await engine.start(lambda step: None)
     await engine.stop()

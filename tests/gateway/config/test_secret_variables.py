@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.config.errors import convert
+from gateway.config.secret_variables import environment_without, provider_variables, secret_variables
 from gateway.config.settings import Config
-from gateway.server.secret_variables import environment_without, provider_variables, secret_variables
 
 TEXT = {
     "store": {"encryption_key": {"env": "SEALING"}},

@@ -1,0 +1,209 @@
+"""`penstock scale`: what is wanted of models that scale and why; sizes set by hand, and pauses."""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from gateway.cli.registry_access import actor, with_store
+from gateway.scaling.scaling_registry import MOST_EXPLAINED, OverrideView, ScalingRegistry, ScalingView
+from gateway.scaling.status import FRESH_SECONDS, DecisionRecord, ModelStatus, PoolStatus
+from observability.printable import printable
+from observability.terminal import print_json, table
+
+_Run = Callable[[ScalingRegistry, argparse.Namespace], Awaitable[int]]
+#: Decisions that `explain` shows unless it is told how many.
+_SHOWN = 5
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `scale` and its subcommands."""
+    parser = subparsers.add_parser("scale", help="show how models scale, set pools' sizes, pause and resume")
+    add = partial(_add_action, parser.add_subparsers(required=True, metavar="ACTION"))
+    listing = add("list", _list, "show what is wanted, what runs and what it costs")
+    listing.add_argument("--model", metavar="NAME", help="only this model")
+    explain = add("explain", _explain, "show the last decisions on a model, with what they were made from")
+    explain.add_argument("model", metavar="MODEL")
+    explain.add_argument(
+        "--last",
+        type=int,
+        default=_SHOWN,
+        metavar="N",
+        choices=range(1, MOST_EXPLAINED + 1),
+        help="so many decisions (default: %(default)s)",
+    )
+    setting = add("set", _set, "have a pool of so many replicas, whatever would be wanted")
+    setting.add_argument("pool", metavar="POOL")
+    setting.add_argument("replicas", metavar="REPLICAS", type=_replicas, help="a number, or auto: what is wanted again")
+    setting.add_argument("--model", metavar="NAME", help="the pool's model, where several have such a pool")
+    for name, run, meaning in (
+        ("pause", _pause, "start and stop nothing of a model; decisions go on being told"),
+        ("resume", _resume, "undo a pause"),
+    ):
+        add(name, run, meaning).add_argument("model", metavar="MODEL")
+
+
+def _add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=meaning)
+    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def act(arguments: argparse.Namespace) -> int:
+        return with_store(
+            "scale", arguments.config, lambda store, config: run(ScalingRegistry(store, config), arguments)
+        )
+
+    parser.set_defaults(run=act)
+    return parser
+
+
+def _replicas(text: str) -> int | None:
+    if text == "auto":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+
+
+async def _list(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
+    view = await registry.view(arguments.model)
+    if arguments.json:
+        print_json(view)
+        return 0
+    width = shutil.get_terminal_size().columns
+    blocks = [_controller_line(view)]
+    blocks += ["\n".join(map(printable, _block(model, width))) for model in view.models]
+    print("\n\n".join(blocks))
+    return 0
+
+
+async def _explain(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
+    found = await registry.decisions(arguments.model, arguments.last)
+    if arguments.json:
+        print_json({"decisions": found})
+        return 0
+    if not found:
+        print(f"nothing has been decided on {arguments.model} yet")
+        return 0
+    width = shutil.get_terminal_size().columns
+    print("\n\n".join("\n".join(map(printable, _decision(record, width))) for record in found))
+    return 0
+
+
+async def _set(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
+    done = await registry.set_replicas(arguments.model, arguments.pool, arguments.replicas, actor())
+    if arguments.replicas is None:
+        return _say(done, arguments, f"{arguments.pool} of {done.model} gets what is wanted again")
+    return _say(
+        done, arguments, f"{arguments.pool} of {done.model} gets {arguments.replicas} replicas, until auto is set"
+    )
+
+
+async def _pause(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
+    done = await registry.pause(arguments.model, actor())
+    return _say(
+        done, arguments, f"paused {done.model}: nothing is started or stopped, not even for one that has failed"
+    )
+
+
+async def _resume(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
+    return _say(await registry.resume(arguments.model, actor()), arguments, f"{arguments.model} scales")
+
+
+def _say(done: OverrideView, arguments: argparse.Namespace, words: str) -> int:
+    if arguments.json:
+        print_json(done)
+    else:
+        print(words)
+    return 0
+
+
+def _controller_line(view: ScalingView) -> str:
+    if view.age_seconds is None:
+        return "no controller has told anything yet"
+    if view.controller is None:
+        return f"no controller acts: the last word is {view.age_seconds:.0f} s old, and more than {FRESH_SECONDS:.0f} s"
+    since = datetime.fromtimestamp(view.controller.since, UTC)
+    return f"controller {printable(view.controller.name)} since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _block(model: ModelStatus, width: int) -> Iterator[str]:
+    state = "paused" if model.paused else {"act": "scales", "advise": "advice only"}[model.mode]
+    yield f"{model.model}: {state}{_costs(model)}"
+    header = ("POOL", "SHAPE", "MIN", "MAX", "NEEDED", "WANTED", "READY", "STARTING", "STOPPING", "USD/H", "SET")
+    yield from table([header, *(_row(pool) for pool in model.pools)])
+    for pool in model.pools:
+        for one in pool.starting:
+            yield f"  {one.id}: {one.step}"
+        for one in pool.failed:
+            yield from _wrapped(f"{one.id}: {one.problem}", width)
+        if pool.problem:
+            yield from _wrapped(f"{pool.name}: {pool.problem}", width)
+    demand = model.demand
+    if demand is not None:
+        yield (
+            f"  {demand.requests_per_second:.2f} requests/s of {demand.prompt_tokens:.0f} tokens in (cached: "
+            f"{demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} out; {demand.in_flight} in flight, "
+            f"{demand.waiting} waiting"
+        )
+    if model.decisions:
+        for reason in model.decisions[-1].reasons[:1]:
+            yield from _wrapped(reason, width)
+    for warning in model.warnings:
+        yield from _wrapped(f"warning: {warning}", width)
+
+
+def _costs(model: ModelStatus) -> str:
+    if model.cost_per_hour is None:
+        return ""
+    wanted = "" if model.wanted_cost_per_hour is None else f", {model.wanted_cost_per_hour:.2f} as wanted"
+    budget = "" if model.budget_per_hour is None else f", budget {model.budget_per_hour:.2f}"
+    return f"; {model.cost_per_hour:.2f} USD/h{wanted}{budget}"
+
+
+def _row(pool: PoolStatus) -> tuple[str, ...]:
+    spot = f" ({pool.spot_wanted} spot)" if pool.spot_wanted else ""
+    return (
+        pool.name,
+        pool.shape,
+        str(pool.min),
+        str(pool.max),
+        str(pool.needed),
+        f"{pool.wanted}{spot}",
+        str(pool.ready),
+        str(len(pool.starting)),
+        str(len(pool.stopping)),
+        "-" if pool.price_per_hour is None else f"{pool.price_per_hour:g}",
+        "auto" if pool.pinned is None else str(pool.pinned),
+    )
+
+
+def _decision(record: DecisionRecord, width: int) -> Iterator[str]:
+    at = datetime.fromtimestamp(record.at, UTC)
+    cost = "" if record.cost is None else f", {record.cost:.2f} USD/h"
+    pools = ", ".join(f"{name} {pool.wanted} (needed {pool.needed})" for name, pool in record.pools.items())
+    advice = "; advice only" if record.mode == "advise" else ""
+    yield f"{at:%Y-%m-%d %H:%M:%S} UTC: {pools}{cost}{advice}"
+    for reason in record.reasons:
+        yield from _wrapped(reason, width)
+    for name, pool in record.pools.items():
+        if pool.reason:
+            yield from _wrapped(f"{name}: {pool.reason}", width)
+    for warning in record.warnings:
+        yield from _wrapped(f"warning: {warning}", width)
+    if record.inputs:
+        yield from _wrapped(", ".join(f"{name} {_figure(value)}" for name, value in record.inputs.items()), width)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _wrapped(text: str, width: int) -> Sequence[str]:
+    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")

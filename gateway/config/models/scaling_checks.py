@@ -1,0 +1,130 @@
+"""Rules of pools that scale, and what is most likely not meant about them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.config.models.settings import Model, Pool
+from gateway.config.settings import Config
+
+#: Options of `penstock replica` that follow from the configuration.
+_OWN_ARGUMENTS: Final = (
+    "--engine",
+    "--model",
+    "--tokenizer",
+    "--max-sequence-tokens",
+    "--tp",
+    "--ep",
+    "--pp",
+    "--role",
+    "--drain-seconds",
+    "--model-version",
+    "--listen",
+    "--port",
+    "--register",
+    "--pool",
+    "--advertise",
+    "--launch-id",
+)
+
+
+def scaling_problems(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) for each violated rule of scaling and launchers."""
+    for m, model in enumerate(config.models):
+        where = f"models[{m}]"
+        for p, pool in enumerate(model.pools):
+            yield from _pool_problems(config, pool, f"{where}.pools[{p}]")
+            yield from _argument_problems(pool, f"{where}.pools[{p}].replica_arguments")
+        yield from _model_problems(model, where)
+    yield from _gpu_problems(config)
+
+
+def scaling_warnings(config: Config) -> Iterator[str]:
+    """Yield a sentence for what is valid and most likely not meant; it begins with the path."""
+    for m, model in enumerate(config.models):
+        scaled = [(p, pool) for p, pool in enumerate(model.pools) if pool.scaling is not None]
+        for p, pool in scaled:
+            if pool.scaling is not None and pool.scaling.price_per_hour is None:
+                hint = "no price: it counts as the dearest shape" if len(scaled) > 1 else "no price: no cost is known"
+                budget = ", and the budget bounds nothing" if model.scaling and model.scaling.budget_per_hour else ""
+                yield f"models[{m}].pools[{p}].scaling.price_per_hour: {hint}{budget}"
+    gpus = config.launchers.local.gpus
+    if gpus is not None:
+        most = sum(_gpus(pool, pool.scaling.max) for _, pool in _local_pools(config) if pool.scaling is not None)
+        if most > len(gpus):
+            yield f"launchers.local.gpus: all pools at their max need {most} GPUs, and there are {len(gpus)}"
+
+
+def _pool_problems(config: Config, pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    scaling = pool.scaling
+    if pool.launcher is None:
+        if scaling is not None:
+            yield f"{where}.launcher", "required: something has to start the replicas of a pool that scales"
+        return
+    if not pool.is_registered:
+        yield f"{where}.replicas", "must be registered: replicas that a launcher starts register themselves"
+    if pool.launcher == "command" and config.launchers.command is None:
+        yield f"{where}.launcher", "there is no launchers.command, which says what to run"
+    if scaling is None:
+        yield f"{where}.scaling", "required: a pool with a launcher needs min and max"
+        return
+    inside = f"{where}.scaling"
+    if scaling.min > scaling.max:
+        yield f"{inside}.min", f"must not be over max ({scaling.max}), got {scaling.min}"
+    if scaling.spot_max > scaling.max:
+        yield f"{inside}.spot_max", f"must not be over max ({scaling.max}), got {scaling.spot_max}"
+    if scaling.spot_max and scaling.spot_price_per_hour is None:
+        yield f"{inside}.spot_price_per_hour", "required where spot_max is not 0"
+
+
+def _argument_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.replica_arguments and pool.launcher != "local":
+        yield where, "only for replicas that launcher: local starts"
+    for index, argument in enumerate(pool.replica_arguments):
+        name = argument.partition("=")[0]
+        # The command takes any unique beginning of a name.
+        if name.startswith("--") and any(own.startswith(name) for own in _OWN_ARGUMENTS):
+            yield f"{where}[{index}]", f"the gateway itself gives {name} to the replicas that it starts"
+
+
+def _model_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
+    if model.scaling is None:
+        return
+    if not any(pool.launcher for pool in model.pools):
+        yield f"{where}.scaling", "no pool of the model has a launcher"
+    budget = model.scaling.budget_per_hour
+    least = sum(pool.scaling.min * (pool.scaling.price_per_hour or 0.0) for pool in model.pools if pool.scaling)
+    if budget is not None and least > budget:
+        yield (
+            f"{where}.scaling.budget_per_hour",
+            f"must be at least what the pools' min cost, {least:g}, got {budget:g}",
+        )
+
+
+def _gpu_problems(config: Config) -> Iterator[tuple[str, str]]:
+    gpus = config.launchers.local.gpus
+    if gpus is None:
+        return
+    if config.launchers.local.standby:
+        yield "launchers.local.standby", "not with gpus: which ones a process has must be known when it begins"
+    if len(set(gpus)) < len(gpus):
+        yield "launchers.local.gpus", "the same GPU is listed twice"
+    least = 0
+    for where, pool in _local_pools(config):
+        if pool.scaling is None:
+            continue
+        least += _gpus(pool, pool.scaling.min)
+        if (most := _gpus(pool, pool.scaling.max)) > len(gpus):
+            yield f"{where}.scaling.max", f"needs {most} GPUs, and launchers.local.gpus has {len(gpus)}"
+    if least > len(gpus):
+        yield "launchers.local.gpus", f"all pools at their min need {least} GPUs, and there are {len(gpus)}"
+
+
+def _local_pools(config: Config) -> Iterator[tuple[str, Pool]]:
+    for m, model in enumerate(config.models):
+        for p, pool in enumerate(model.pools):
+            if pool.launcher == "local":
+                yield f"models[{m}].pools[{p}]", pool
+
+
+def _gpus(pool: Pool, replicas: int) -> int:
+    return pool.shape.value.gpus * replicas

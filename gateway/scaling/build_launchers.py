@@ -1,0 +1,76 @@
+"""Make the launchers that the configuration's pools name."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from gateway.config.secret_variables import environment_without, provider_variables
+from gateway.config.settings import Config
+from gateway.fleets.local_replicas import (
+    command_base,
+    launch_address,
+    launch_command,
+    launch_environment,
+    standby_socket,
+)
+from gateway.scaling.settings import scaled_models
+from replicas.launchers.command_launcher import CommandLauncher
+from replicas.launchers.launcher import Launcher, LauncherError, ReplicaOrder
+from replicas.launchers.local_launcher import LocalLauncher
+from replicas.launchers.standby_slots import StandbySlots
+
+
+def build_launchers(config: Config) -> dict[str, Launcher]:
+    """Return the launchers that pools use, by name.
+
+    Raises:
+        SecretError: The store's address cannot be read, which local replicas are given.
+    """
+    used = {pool.launcher for model in scaled_models(config) for pool in model.pools}
+    found: dict[str, Launcher] = {}
+    if "local" in used:
+        found["local"] = LocalLauncher(
+            # Not relative: replicas and other controllers may have another working directory.
+            config.state_dir.absolute() / "launched",
+            _command_of(config),
+            partial(launch_address, config),
+            launch_environment(config),
+            config.launchers.local.gpus,
+            standby=_standby(config),
+        )
+    if "command" in used and (command := config.launchers.command) is not None:
+        found["command"] = CommandLauncher(
+            command.start,
+            command.observe,
+            command.stop,
+            command.timeout_seconds,
+            environment_without(provider_variables(config)),
+        )
+    return found
+
+
+def _standby(config: Config) -> StandbySlots | None:
+    """Return the processes in wait, None where there are none."""
+    count = config.launchers.local.standby
+    if not count:
+        return None
+    pools = (pool for model in scaled_models(config) for pool in model.pools if pool.launcher == "local")
+    engines = sorted({config.models[pool.model_index].pools[pool.pool_index].engine for pool in pools})
+    return StandbySlots(
+        config.state_dir.absolute() / "launched" / "standby",
+        [command_base(engine) for engine in engines],
+        count,
+        launch_environment(config),
+        partial(standby_socket, config),
+    )
+
+
+def _command_of(config: Config) -> Callable[[ReplicaOrder, str], Sequence[str]]:
+    places = {pool.place: pool for model in scaled_models(config) for pool in model.pools}
+
+    def command_of(order: ReplicaOrder, address: str) -> Sequence[str]:
+        pool = places.get((order.model, order.pool))
+        if pool is None:
+            raise LauncherError(f"the configuration has no pool {order.pool} of {order.model}")
+        return launch_command(config, pool.model_index, pool.pool_index, order, address)
+
+    return command_of

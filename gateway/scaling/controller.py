@@ -1,0 +1,319 @@
+"""The controller: it reads what there is, decides, writes down what shall be, and has launchers bring it about.
+
+One controller acts at a time (`lease.py`), and all that it does can be repeated: another one, or this one after an
+outage, finds every replica in the store before it finds it running. While the store is away nothing is started or
+stopped.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from gateway.fleets.discovery.registrations import Registration, registered
+from gateway.fleets.reports import Report as FleetReport
+from gateway.fleets.reports import reports
+from gateway.scaling.demand.demand_reports import Report, demand_reports
+from gateway.scaling.intents import INTENTS, Intent, read_intents
+from gateway.scaling.launcher_calls import LauncherCalls
+from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
+from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
+from gateway.scaling.model_controller import ModelController, RememberingScaler
+from gateway.scaling.overrides import Override, read_overrides
+from gateway.scaling.pool_facts import PoolFacts, announced, uses
+from gateway.scaling.reconcile import Plan, by_pool
+from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
+from gateway.scaling.status_of import StepTimes, status_of, steps_of
+from gateway.scaling.steady_clock import SteadyClock
+from gateway.scaling.stored_decisions import DECISIONS, MOST_STORED, read_decisions
+from gateway.scaling.stored_rates import RATES
+from gateway.tenancy.tenants.transactions import Storage
+from protos.errors import StoreUnavailable
+from replicas.controller.scaling_settings import ModelScaling
+from replicas.launchers.launcher import LaunchedReplica, Launcher
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two rounds.
+ROUND_SECONDS: Final = 1.0
+#: Seconds between two writes of what scalers remember.
+MEMORY_SECONDS: Final = 10.0
+#: A hash: model -> what its scaler remembers.
+_MEMORY: Final = f"{PREFIX}memory"
+_NOT_IN_IDS: Final = re.compile(r"[^a-z0-9]+")
+
+
+def new_id(pool: str) -> str:
+    """Return an id that is unique for ever, and tells the pool."""
+    return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
+
+
+class Inputs(msgspec.Struct):
+    """What the store says at one moment."""
+
+    demand: list[Report]
+    fleets: list[FleetReport]
+    registrations: list[Registration]
+    overrides: dict[str, Override]
+    intents: list[Intent]
+
+
+class Controller:
+    """One controller process; `run` it once."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        models: Sequence[ScaledModel],
+        launchers: Mapping[str, Launcher],
+        scaler_of: Callable[[ModelScaling], RememberingScaler],
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        id_of: Callable[[str], str] = new_id,
+    ) -> None:
+        """`launchers` are by the names that pools use; `name` is this process's, and no other one's."""
+        self._storage = storage
+        self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
+        self.lease = Lease(storage, name, clock)
+        self._calls = {launcher: LauncherCalls(launcher, made, clock) for launcher, made in launchers.items()}
+        self._clock = SteadyClock(clock)
+        #: What each launcher showed last, by model and pool.
+        self._observed: dict[str, Mapping[tuple[str, str], dict[str, LaunchedReplica]]] = {}
+        self._times = StepTimes()
+        self._token: int | None = None
+        self._learned: dict[str, Learned] = {}
+        self._learned_at = 0.0
+        self._remembered_at = 0.0
+        self._state = ""
+
+    async def run(self) -> None:
+        """Act whenever this process has the lease, until cancelled."""
+        renewing = asyncio.create_task(self._renew())
+        try:
+            while True:
+                try:
+                    await self.round()
+                except Exception:
+                    # Any error: a fleet that nobody looks after is worse than one failed round.
+                    log.exception("a round of the controller")
+                await asyncio.sleep(ROUND_SECONDS)
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Abandon calls and fits that are under way."""
+        await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
+        await asyncio.gather(*(one.rates.aclose() for one in self.models))
+
+    async def _renew(self) -> None:
+        while True:
+            await self.renew()
+            await asyncio.sleep(RENEW_SECONDS)
+
+    async def renew(self) -> None:
+        """Take or keep the lease once."""
+        try:
+            await self.lease.renew()
+        except StoreUnavailable as error:
+            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
+            return
+        holder = self.lease.holder
+        if self.lease.held is not None:
+            self._note("this process is the controller", logging.INFO)
+        elif holder is not None:
+            self._note(f"{holder.name} is the controller", logging.INFO)
+
+    async def round(self) -> None:
+        """Look, decide and act once, if this process may."""
+        holder = self.lease.held
+        if holder is None:
+            return
+        try:
+            if holder.token != self._token:
+                await self._take_over(holder)
+            inputs = await self._read()
+            await self._act(holder, inputs)
+        except StoreUnavailable as error:
+            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
+        except LeaseLost:
+            self._note("another controller acts now", logging.WARNING)
+
+    async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> None:
+        """Stop whatever a launcher shows, as when this machine's gateway ends; wait for it so long at most."""
+        calls = self._calls[launcher]
+        until = asyncio.get_running_loop().time() + patience_seconds
+        told = False
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            await calls.finished(left)
+            calls.look()
+            await calls.finished(left)
+            seen = await calls.answered()
+            if seen is not None and not seen:
+                return
+            if seen and not told:
+                calls.act((), {replica.id: grace_seconds for replica in seen}, lambda: True)
+                told = True
+            await asyncio.sleep(0.1)
+        log.warning(
+            "the %s launcher still shows replicas %.0f s after they were told to end", launcher, patience_seconds
+        )
+
+    # ---- a round
+
+    async def _take_over(self, holder: Holder) -> None:
+        """Read what the last controller knew. What this one remembers of single replicas may be old."""
+        learned, decisions = await read_learned(self._storage), await read_decisions(self._storage)
+        memories, rates = await self._storage.hgetall(_MEMORY), await self._storage.hgetall(RATES)
+        for one in self.models:
+            if (raw := rates.get(one.model.name.encode())) is not None:
+                one.rates.restore(raw)
+            one.forget_pools()
+            memory = memories.get(one.model.name.encode())
+            if memory is not None and not one.scaler.restore(memory):
+                log.warning("what was remembered of %s cannot be read: its scaling begins anew", one.model.name)
+            for pool in one.model.pools:
+                one.learned[pool.name] = learned.get(field_of(pool), one.learned[pool.name])
+            if not one.decisions:
+                one.decisions.extend(record for record in decisions if record.model == one.model.name)
+        self._learned = learned
+        self._token = holder.token
+        log.info("controller with token %d", holder.token)
+
+    async def _read(self) -> Inputs:
+        (now, demand), fleets, registrations, overrides, intents = await asyncio.gather(
+            demand_reports(self._storage),
+            reports(self._storage),
+            registered(self._storage),
+            read_overrides(self._storage),
+            read_intents(self._storage),
+        )
+        self._clock.heard(now)
+        return Inputs(demand, fleets, registrations, overrides, intents)
+
+    async def _act(self, holder: Holder, inputs: Inputs) -> None:
+        for calls in self._calls.values():
+            calls.look()
+        answers = await asyncio.gather(*(calls.answered() for calls in self._calls.values()))
+        fresh = set()
+        for (name, _), seen in zip(self._calls.items(), answers, strict=True):
+            if seen is not None:
+                self._observed[name] = by_pool(seen)
+                fresh.add(name)
+        now = self._clock.now()
+        facts = self._facts(inputs, now)
+        intents: dict[tuple[str, str], list[Intent]] = {place: [] for place in facts}
+        for intent in inputs.intents:
+            intents.setdefault(intent.place, []).append(intent)
+        writes = self._decide(inputs, intents, facts, now)
+        plans = self._plans(intents, facts, fresh)
+        for _, plan in plans:
+            writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
+            writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
+        self._times.note(steps_of(inputs.intents, facts), now)
+        warnings = [self._clock.warning] if self._clock.warning else []
+        status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
+        writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
+        await self.lease.write(writes)
+        self._call(plans, holder, now)
+
+    def _facts(self, inputs: Inputs, now: float) -> dict[tuple[str, str], PoolFacts]:
+        used = uses(inputs.fleets)
+        found = {}
+        for pool in self._pools():
+            observed = self._observed.get(pool.launcher, {}).get(pool.place, {})
+            found[pool.place] = PoolFacts(
+                now=now,
+                observed=observed,
+                announced=announced(
+                    observed.values(),
+                    [one for one in inputs.registrations if (one.model, one.pool) == pool.place],
+                ),
+                uses={address: use for (model, address), use in used.items() if model == pool.model},
+            )
+        return found
+
+    def _decide(
+        self,
+        inputs: Inputs,
+        intents: Mapping[tuple[str, str], Sequence[Intent]],
+        facts: Mapping[tuple[str, str], PoolFacts],
+        now: float,
+    ) -> list[Write]:
+        writes: list[Write] = []
+        for one in self.models:
+            name = one.model.name
+            one.observe([report[name] for report in inputs.demand if name in report], inputs.overrides.get(name))
+            if one.demand is not None:
+                writes += one.rates.add(now, one.demand.requests_per_second)
+            record = one.decide(
+                now,
+                {pool.name: intents[pool.place] for pool in one.model.pools},
+                {pool.name: facts[pool.place] for pool in one.model.pools},
+                {pool.name: self._calls[pool.launcher].problem for pool in one.model.pools},
+            )
+            if record is not None:
+                writes.append(_write_of(record))
+        if now - self._learned_at >= WRITE_SECONDS:
+            self._learned_at = now
+            writes += self._learned_writes()
+        if now - self._remembered_at >= MEMORY_SECONDS:
+            self._remembered_at = now
+            writes += [Write("put", _MEMORY, one.model.name, one.scaler.memory()) for one in self.models]
+        return writes
+
+    def _learned_writes(self) -> list[Write]:
+        writes = []
+        for one in self.models:
+            for pool in one.model.pools:
+                learned = one.learned[pool.name]
+                if learned != self._learned.get(field_of(pool), Learned()):
+                    self._learned[field_of(pool)] = learned
+                    writes.append(write_of(pool, learned))
+        return writes
+
+    def _plans(
+        self,
+        intents: Mapping[tuple[str, str], Sequence[Intent]],
+        facts: Mapping[tuple[str, str], PoolFacts],
+        fresh: set[str],
+    ) -> list[tuple[ScaledPool, Plan]]:
+        """Return what is to be done for the pools whose launchers have answered."""
+        return [
+            (pool, one.plan(pool, intents[pool.place], facts[pool.place]))
+            for one in self.models
+            for pool in one.model.pools
+            if pool.launcher in fresh
+        ]
+
+    def _call(self, plans: Sequence[tuple[ScaledPool, Plan]], holder: Holder, now: float) -> None:
+        """Have the launchers do it, now that it is written down."""
+
+        def may_act() -> bool:
+            held = self.lease.held
+            return held is not None and held.token == holder.token
+
+        for name, calls in self._calls.items():
+            mine = [plan for pool, plan in plans if pool.launcher == name]
+            starts = [intent for plan in mine for intent in plan.starts]
+            stops = {id_: grace for plan in mine for id_, grace in plan.stops.items()}
+            calls.act(starts, stops, may_act)
+
+    def _pools(self) -> list[ScaledPool]:
+        return [pool for one in self.models for pool in one.model.pools]
+
+    def _note(self, state: str, level: int) -> None:
+        if state != self._state:
+            self._state = state
+            log.log(level, "%s", state)
+
+
+def _write_of(record: DecisionRecord) -> Write:
+    return Write("add", DECISIONS, str(MOST_STORED), msgspec.json.encode(record))

@@ -1,0 +1,1 @@
+"""What clients want of models that scale: counted and reported by workers, read and merged by the controller."""

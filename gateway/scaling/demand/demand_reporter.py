@@ -1,0 +1,107 @@
+"""A worker's part in scaling: it reports the demand of models that scale, and knows which replicas are to go."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+from gateway.config.settings import Config
+from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter, Fleet
+from gateway.scaling.demand.demand_reports import report_demand
+from gateway.scaling.demand.step_watch import StepWatch
+from gateway.scaling.first_replicas import FirstReplicas
+from gateway.scheduling.queue_at_zero import QueueAtZero
+from gateway.tenancy.tenants.transactions import Storage
+from protos.errors import StoreUnavailable
+from protos.types import Work
+from routing.contracts.policy import ReplicaView
+from routing.contracts.policy_settings import Targets
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS: Final = 1.0
+#: Between two reports, however many requests begin to wait.
+LEAST_SECONDS: Final = 0.1
+
+
+class WatchedFleet(Fleet, Protocol):
+    """A fleet whose steps can be watched."""
+
+    on_work: Callable[[ReplicaView, Work], None]
+
+
+class ScaledModel(Protocol):
+    """A served model, as far as its demand is reported."""
+
+    @property
+    def fleet(self) -> WatchedFleet:
+        """The model's replicas."""
+        ...
+
+    @property
+    def admission_queue(self) -> AdmissionQueue:
+        """The model's queue."""
+        ...
+
+
+class DemandReporter:
+    """Reports the demand of one worker's models that scale. `counter` is the sink of its records."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: Config,
+        worker: str,
+        models: Mapping[str, ScaledModel],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`models` are all of the worker's, by name. Takes over the `on_work` of those fleets that scale."""
+        targets = {model.name: model.routing.targets or Targets() for model in config.models if model.scales}
+        scaled = {name: models[name] for name in targets}
+        self.counter = DemandCounter(targets, clock)
+        self._storage = storage
+        self._worker = worker
+        self._fleets = {name: model.fleet for name, model in scaled.items()}
+        self._queues = {name: model.admission_queue for name, model in scaled.items()}
+        self._watches: dict[str, StepWatch] = {}
+        for name, fleet in self._fleets.items():
+            watch = self._watches[name] = StepWatch(fleet.on_work)
+            fleet.on_work = watch.worked
+        self._away = False
+        self._first = FirstReplicas(storage, [model for model in config.models if model.scales], clock)
+        self._hurry = asyncio.Event()
+        self._zero = [queue for queue in self._queues.values() if isinstance(queue, QueueAtZero)]
+        for name, queue in self._queues.items():
+            if isinstance(queue, QueueAtZero):
+                queue.on_wait = self._hurry.set
+                queue.first_replica_in = partial(self._first.seconds, name)
+
+    async def run(self) -> None:
+        """Report until cancelled: once a second, and at once when a request waits for a first replica."""
+        while True:
+            self._hurry.clear()
+            try:
+                await self.report()
+            except Exception:
+                # Any error: a worker that never reports again would be no demand at all.
+                log.exception("reporting the demand of models that scale")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.sleep(LEAST_SECONDS)
+                await asyncio.wait_for(self._hurry.wait(), REPORT_SECONDS - LEAST_SECONDS)
+
+    async def report(self) -> None:
+        """Report once; while requests wait for a first replica, read when it is expected."""
+        report = self.counter.report(self._fleets, self._queues, self._watches)
+        try:
+            await report_demand(self._storage, self._worker, report)
+            if any(queue.waiting and queue.at_zero for queue in self._zero):
+                await self._first.look()
+        except StoreUnavailable as error:
+            if not self._away:
+                log.warning("demand is not reported: %s", error.__cause__ or error)
+            self._away = True
+        else:
+            self._away = False

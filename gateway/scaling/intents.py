@@ -1,0 +1,90 @@
+"""The replicas that the controller has asked launchers for, as records in the store.
+
+An intent is written before its replica is started and removed after it is gone: a controller that takes over finds
+every replica that may run, starts none twice, and forgets none.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from gateway.config.models.addresses import replica_name
+from gateway.fleets.drains import Drain
+from gateway.scaling.status import PREFIX
+from gateway.store.unreadable import UNREADABLE
+from gateway.tenancy.tenants.transactions import Storage
+from protos.errors import StoreUnavailable
+from protos.types import Role, Shape
+
+#: A hash: replica id -> intent.
+INTENTS: Final = f"{PREFIX}replicas"
+#: Who drains, as shown to operators.
+ACTOR: Final = "scaling"
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that shall run, drain or end. Times are seconds since the epoch by the store's clock.
+
+    `since` is when it came to its state. `seen`: its launcher has shown it. `address` is empty while unknown. A
+    replica that drains gets no more requests, and after `grace` seconds those that still run there go on elsewhere.
+    """
+
+    id: str
+    model: str
+    pool: str
+    shape: Shape
+    role: Role
+    version: str
+    spot: bool
+    made: float
+    state: Literal["run", "drain", "stop"] = "run"
+    since: float = 0.0
+    grace: float = 0.0
+    seen: bool = False
+    address: str = ""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Model and pool."""
+        return self.model, self.pool
+
+
+_DECODER: Final = msgspec.json.Decoder(Intent)
+
+
+async def read_intents(storage: Storage) -> list[Intent]:
+    """All intents, in the order of their ids.
+
+    Raises:
+        StoreUnavailable: The store did not answer, or an intent cannot be read, which may be of a running replica.
+    """
+    stored = await storage.hgetall(INTENTS)
+    try:
+        return sorted((_DECODER.decode(raw) for raw in stored.values()), key=lambda intent: intent.id)
+    except UNREADABLE as error:
+        raise StoreUnavailable("The gateway's store holds a replica's record that cannot be read.") from error
+
+
+def drains_of_intents(intents: Iterable[Intent]) -> list[Drain]:
+    """Return the drains of replicas that are to go."""
+    return [
+        Drain(
+            model=intent.model,
+            target=f"{intent.pool}/{replica_name(intent.address)}",
+            since=intent.since,
+            grace_seconds=intent.grace,
+            actor=ACTOR,
+        )
+        for intent in intents
+        if intent.state != "run" and intent.address
+    ]
+
+
+async def scaling_drains(storage: Storage) -> list[Drain]:
+    """Read the drains of replicas that are to go.
+
+    Raises:
+        StoreUnavailable: The store did not answer, or an intent cannot be read.
+    """
+    return drains_of_intents(await read_intents(storage))

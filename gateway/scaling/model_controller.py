@@ -1,0 +1,246 @@
+"""The controller's part for one model: what it remembers, the snapshot it decides on, the decision, and its pools."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling.demand.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
+from gateway.scaling.intents import Intent
+from gateway.scaling.learned_pools import Learned, with_knowledge, with_startups
+from gateway.scaling.overrides import NO_OVERRIDE, Override
+from gateway.scaling.pool_facts import PoolFacts, step_of
+from gateway.scaling.reconcile import Plan, PoolReconciler, Wanted
+from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.scaling.status import MOST_DECISIONS, DecisionRecord, PoolDecided
+from gateway.scaling.stored_rates import StoredRates, usable
+from replicas.controller.decision import Decision, PoolDecision, Scaler
+from replicas.controller.snapshot import Demand, Forecast, PoolSnapshot, Snapshot
+from replicas.launchers.launcher import LaunchStep
+from routing.estimates.step_model import StepModel
+
+log = logging.getLogger(__name__)
+
+#: A decision that is like the last one is recorded again after so many seconds.
+RECORD_SECONDS = 60.0
+
+
+class RememberingScaler(Scaler, Protocol):
+    """A scaler whose memory another controller can go on from."""
+
+    def memory(self) -> bytes:
+        """What it remembers."""
+        ...
+
+    def restore(self, memory: bytes) -> bool:
+        """Go on from a memory; False where it cannot be read."""
+        ...
+
+
+class PoolCounts(msgspec.Struct):
+    """A pool's replicas by how far they are, as intents, launcher and replicas together say."""
+
+    ready: list[Intent]
+    starting: list[tuple[Intent, LaunchStep]]
+    stopping: list[Intent]
+
+
+def counts_of(intents: Sequence[Intent], facts: PoolFacts) -> PoolCounts:
+    """Sort a pool's intents."""
+    counts = PoolCounts([], [], [])
+    for intent in intents:
+        seen, known = facts.observed.get(intent.id), facts.announced.get(intent.id)
+        step = step_of(seen, known)
+        if intent.state != "run" or step is LaunchStep.STOPPING:
+            counts.stopping.append(intent)
+        elif step is LaunchStep.READY:
+            counts.ready.append(intent)
+        else:
+            counts.starting.append((intent, step))
+    return counts
+
+
+class ModelController:
+    """One model in one controller process; `decide` and `plan` are called about once a second."""
+
+    def __init__(self, model: ScaledModel, scaler: RememberingScaler, new_id: Callable[[str], str]) -> None:
+        """`new_id` gives an id of a pool's replica that is unique for ever."""
+        self.model = model
+        self.scaler = scaler
+        self._new_id = new_id
+        self.rates = StoredRates(model.name)
+        self.learned: dict[str, Learned] = {pool.name: Learned() for pool in model.pools}
+        self.override = NO_OVERRIDE
+        self.demand: Demand | None = None
+        self.forecast: Forecast | None = None
+        #: The last safe one; None: nothing was decided yet.
+        self.decision: Decision | None = None
+        self.decisions: deque[DecisionRecord] = deque(maxlen=MOST_DECISIONS)
+        #: Decisions by what they changed.
+        self.decided = {"up": 0, "down": 0, "same": 0}
+        self.counts: dict[str, PoolCounts] = {}
+        self.knowledge: dict[str, PoolKnowledge] = {}
+        self.forget_pools()
+
+    def forget_pools(self) -> None:
+        """Forget what is remembered of single replicas, as when another controller has acted meanwhile."""
+        self.pools = {pool.name: self._reconciler(pool) for pool in self.model.pools}
+
+    def _reconciler(self, pool: ScaledPool) -> PoolReconciler:
+        return PoolReconciler(pool, lambda: self._new_id(pool.name))
+
+    def observe(self, reports: Sequence[ModelReport], override: Override | None) -> None:
+        """Take what the workers and operators say now."""
+        self.override = override or NO_OVERRIDE
+        self.demand = merged_demand(reports)
+        for pool in self.model.pools:
+            known = self.knowledge[pool.name] = pool_knowledge(reports, pool.name)
+            self.learned[pool.name] = with_knowledge(self.learned[pool.name], known)
+
+    def decide(
+        self,
+        now: float,
+        intents: Mapping[str, Sequence[Intent]],
+        facts: Mapping[str, PoolFacts],
+        unavailable: Mapping[str, str],
+    ) -> DecisionRecord | None:
+        """Decide on a snapshot of now, and return the decision's record if it is to be kept.
+
+        All are by pool; `unavailable` says what keeps a launcher from acting. Where the workers say nothing, or a
+        decision is nonsense, the last one holds.
+        """
+        self.counts = {pool.name: counts_of(intents[pool.name], facts[pool.name]) for pool in self.model.pools}
+        self.forecast = usable(self.rates.forecast, now)
+        decision: Decision | None = None
+        warning = ""
+        if self.demand is None:
+            warning = "no worker reports what clients want: the last decision holds"
+        else:
+            snapshot = self._snapshot(now, self.demand, facts, unavailable)
+            try:
+                decision = self._safe(self.scaler.decide(snapshot), self.demand)
+            except Exception as error:
+                log.exception("deciding on %s", self.model.name)
+                warning = f"no decision could be made ({type(error).__name__}: {error}): the last one holds"
+        if decision is None:
+            decision = self._held(now, warning or "the decision was unsafe: the last one holds")
+        if self.rates.warning:
+            decision = msgspec.structs.replace(decision, warnings=[*decision.warnings, self.rates.warning])
+        before, self.decision = self.decision, decision
+        self.decided[_change(before, decision)] += 1
+        return self._record(before, decision)
+
+    def plan(self, pool: ScaledPool, intents: Sequence[Intent], facts: PoolFacts) -> Plan:
+        """Return what is to be done for a pool to come to what was decided."""
+        decided = None if self.decision is None else self.decision.pools.get(pool.name)
+        acts = self.model.mode == "act" and not self.override.paused and decided is not None
+        wanted = Wanted(decided.wanted, decided.spot) if acts and decided is not None else None
+        reconciler = self.pools[pool.name]
+        plan = reconciler.plan(intents, facts, wanted)
+        if reconciler.startups:
+            self.learned[pool.name] = with_startups(self.learned[pool.name], reconciler.startups)
+            reconciler.startups = []
+        return plan
+
+    def _snapshot(
+        self, now: float, demand: Demand, facts: Mapping[str, PoolFacts], unavailable: Mapping[str, str]
+    ) -> Snapshot:
+        pools = {
+            pool.name: self._pool_snapshot(pool, now, facts[pool.name], unavailable[pool.name])
+            for pool in self.model.pools
+        }
+        return Snapshot(now=now, demand=demand, pools=pools, forecast=self.forecast, pinned=self.override.pinned)
+
+    def _pool_snapshot(self, pool: ScaledPool, now: float, facts: PoolFacts, unavailable: str) -> PoolSnapshot:
+        counts, learned, known = self.counts[pool.name], self.learned[pool.name], self.knowledge[pool.name]
+        used = [use for intent in counts.ready if (use := facts.uses.get(intent.address)) is not None]
+        running = sum(use.running for use in used)
+        return PoolSnapshot(
+            ready=len(counts.ready),
+            starting=[max(now - intent.made, 0.0) for intent, _ in counts.starting],
+            stopping=len(counts.stopping),
+            spot_ready=sum(intent.spot for intent in counts.ready),
+            spot_starting=sum(intent.spot for intent, _ in counts.starting),
+            running=running,
+            waiting=sum(use.waiting for use in used),
+            kv_used=sum(use.kv_used for use in used) / len(used) if used else 0.0,
+            occupancy=known.occupancy or 0.0,
+            kv_tokens=learned.kv_tokens,
+            max_sequences=learned.max_sequences,
+            max_step_tokens=learned.max_step_tokens,
+            step_times=StepModel.of(learned.steps) if learned.steps is not None else None,
+            startup_seconds=learned.startup_seconds,
+            unavailable=unavailable,
+        )
+
+    def _safe(self, decision: Decision, demand: Demand) -> Decision | None:
+        """Return the decision within its bounds; None where it is not to be followed."""
+        pools = {}
+        for pool in self.model.pools:
+            decided = decision.pools.get(pool.name)
+            if decided is None:
+                return None
+            bounds = pool.scaling
+            least = 0 if pool.name in self.override.pinned else bounds.min
+            wanted = min(max(decided.wanted, least), bounds.max)
+            spot = min(max(decided.spot, 0), bounds.spot_max, wanted)
+            pools[pool.name] = msgspec.structs.replace(decided, wanted=wanted, spot=spot)
+        pinned = any(pool.name in self.override.pinned for pool in self.model.pools)
+        if not pinned and not any(pool.wanted for pool in pools.values()) and (demand.waiting or demand.in_flight):
+            # Whatever it was made from: a fleet with work does not go to zero.
+            return None
+        return msgspec.structs.replace(decision, pools=pools)
+
+    def _held(self, now: float, warning: str) -> Decision:
+        """Return the last decision once more, or what runs where there was none."""
+        last = self.decision
+        if last is not None:
+            return msgspec.structs.replace(last, at=now, warnings=[warning])
+        pools = {}
+        for pool in self.model.pools:
+            counts = self.counts[pool.name]
+            running = [*counts.ready, *(intent for intent, _ in counts.starting)]
+            wanted = min(max(len(running), pool.scaling.min), pool.scaling.max)
+            spot = min(sum(intent.spot for intent in running), pool.scaling.spot_max, wanted)
+            pools[pool.name] = PoolDecision(wanted=wanted, spot=spot)
+        reason = "what runs stays, and each pool has its min, until the workers say what clients want"
+        return Decision(at=now, pools=pools, cost=None, inputs={}, reasons=[reason], warnings=[warning])
+
+    def _record(self, before: Decision | None, decision: Decision) -> DecisionRecord | None:
+        last = self.decisions[-1] if self.decisions else None
+        alike = before is not None and _what(before) == _what(decision)
+        if last is not None and alike and decision.at - last.at < RECORD_SECONDS:
+            return None
+        record = DecisionRecord(
+            at=decision.at,
+            model=self.model.name,
+            mode=self.model.mode,
+            pools={
+                name: PoolDecided(wanted=pool.wanted, spot=pool.spot, needed=pool.needed, reason=pool.reason)
+                for name, pool in decision.pools.items()
+            },
+            cost=decision.cost,
+            inputs=decision.inputs,
+            reasons=decision.reasons,
+            warnings=decision.warnings,
+        )
+        self.decisions.append(record)
+        return record
+
+
+def _change(before: Decision | None, decision: Decision) -> str:
+    """Say what a decision changes about the number of replicas."""
+    more = 0 if before is None else _total(decision) - _total(before)
+    return "same" if not more else "up" if more > 0 else "down"
+
+
+def _total(decision: Decision) -> int:
+    return sum(pool.wanted for pool in decision.pools.values())
+
+
+def _what(decision: Decision) -> object:
+    """What two decisions that are alike have in common."""
+    return [(name, pool.wanted, pool.spot) for name, pool in sorted(decision.pools.items())], len(decision.warnings)

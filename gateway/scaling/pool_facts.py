@@ -1,0 +1,90 @@
+"""What is known of a pool's replicas at one moment, from the launcher, from the replicas and from the workers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from gateway.fleets.discovery.registrations import Registration
+from gateway.fleets.listing import UNREPORTED_LOAD
+from gateway.fleets.reports import Report
+from replicas.launchers.launcher import LaunchedReplica, LaunchStep
+from routing.health.replica_status import State
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """A replica as it registers itself: where it is reached, and how far its start is."""
+
+    address: str
+    step: LaunchStep
+
+
+class Use(msgspec.Struct, frozen=True):
+    """What the workers say of one replica. `drained`: all of them have nothing there, and give it nothing."""
+
+    in_flight: int
+    running: int
+    waiting: int
+    kv_used: float
+    drained: bool
+
+
+def announced(observed: Iterable[LaunchedReplica], registrations: Iterable[Registration]) -> dict[str, Announced]:
+    """Return the registered replicas by their launch id; those without one are known by their address."""
+    by_address = {replica.address: replica.id for replica in observed if replica.address}
+    found = {}
+    for registration in registrations:
+        id_ = registration.launch_id or by_address.get(registration.address)
+        if id_:
+            found[id_] = Announced(registration.address, registration.step)
+    return found
+
+
+def uses(reports: Sequence[Report]) -> dict[tuple[str, str], Use]:
+    """Return what all workers together say of each replica, by model and address."""
+    found: dict[tuple[str, str], Use] = {}
+    for one in reports:
+        for model, statuses in one.items():
+            for status in statuses:
+                if not status.address:
+                    continue
+                known = status.state not in UNREPORTED_LOAD
+                total = status.kv_blocks_total
+                use = Use(
+                    in_flight=status.in_flight,
+                    running=status.running if known else 0,
+                    waiting=status.waiting if known else 0,
+                    kv_used=status.kv_blocks_used / total if known and total else 0.0,
+                    drained=status.state is State.DRAINED or (not known and not status.in_flight),
+                )
+                place = (model, status.address)
+                found[place] = _together(found[place], use) if place in found else use
+    return found
+
+
+def _together(one: Use, other: Use) -> Use:
+    """Join the words of two workers: in flight is each one's own, the rest is the engine's."""
+    return Use(
+        in_flight=one.in_flight + other.in_flight,
+        running=max(one.running, other.running),
+        waiting=max(one.waiting, other.waiting),
+        kv_used=max(one.kv_used, other.kv_used),
+        drained=one.drained and other.drained,
+    )
+
+
+def step_of(observed: LaunchedReplica | None, known: Announced | None) -> LaunchStep:
+    """Return how far a replica is: its own word goes over its launcher's, which may see processes alone."""
+    if observed is None:
+        return known.step if known is not None else LaunchStep.ALLOCATE
+    if known is None or observed.step in (LaunchStep.STOPPING, LaunchStep.FAILED):
+        return observed.step
+    return known.step
+
+
+class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool at `now`. `observed` is what its launcher shows of it, by id; `uses` are by address."""
+
+    now: float
+    observed: Mapping[str, LaunchedReplica]
+    announced: Mapping[str, Announced]
+    uses: Mapping[str, Use]

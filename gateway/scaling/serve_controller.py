@@ -1,0 +1,57 @@
+"""Run the controller in this process until a signal ends it."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import socket
+from typing import Final
+
+from gateway.config.settings import Config
+from gateway.scaling.build_launchers import build_launchers
+from gateway.scaling.controller import Controller
+from gateway.scaling.settings import scaled_models
+from gateway.store.configured_store import open_store
+from protos.errors import StoreUnavailable
+from replicas.controller.model_scaler import ModelScaler
+
+log = logging.getLogger(__name__)
+
+#: Seconds that replicas of this machine get to end by themselves, and that are waited for them.
+STOP_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 20.0
+#: Seconds of a call to the store: a round asks it several things, and nobody waits for one.
+_TIMEOUT_SECONDS: Final = 1.0
+
+
+async def serve_controller(config: Config) -> None:
+    """Act as the controller, whenever no other process does, until SIGTERM or SIGINT.
+
+    Then the replicas of this machine are stopped, and the lease is given up.
+
+    Raises:
+        SecretError: The store's address cannot be read.
+    """
+    store = open_store(config, timeout=_TIMEOUT_SECONDS)
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    launchers = build_launchers(config)
+    controller = Controller(store, scaled_models(config), launchers, ModelScaler, name)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    running = asyncio.create_task(controller.run())
+    stopping = asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        if "local" in launchers:
+            await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
+        # Without a store the lease ends by itself.
+        with contextlib.suppress(StoreUnavailable):
+            await controller.lease.leave()
+    finally:
+        stopping.cancel()
+        await store.aclose()

@@ -1,0 +1,135 @@
+"""A folder with a record of each replica that was started on this machine: what any controller knows of them."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from observability.printable import printable
+from replicas.launchers.held_process import try_lock
+from replicas.launchers.launcher import LauncherError, ReplicaOrder
+
+#: Seconds for which a call waits for another controller's call, which takes milliseconds unless that is stopped.
+_LOCK_SECONDS: Final = 5.0
+#: Bytes of a log: what is kept of one that has grown too long, and how long that is.
+_LOG_KEPT: Final = 1 << 20
+_LOG_LONGEST: Final = 8 << 20
+_LINE_BYTES: Final = 8192
+_LINE_LENGTH: Final = 400
+
+
+class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that was ordered. Times are seconds since the epoch, or since this machine's start (monotonic).
+
+    `ended` says how its process ended, if that is known. `kill_at` (monotonic): it was told to end, or is about to be
+    (`told`), and is killed then. `gone_at` (monotonic): it ended as it was told; the record is what keeps its id from
+    being started once more.
+    """
+
+    order: ReplicaOrder
+    address: str
+    since: float
+    gpus: Sequence[int] = ()
+    ended: str = ""
+    kill_at: float | None = None
+    told: bool = False
+    gone_at: float | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(LaunchRecord)
+
+
+class LaunchFolder:
+    """The folder. `ID.json` is a record, `ID.lock` the process's lock, `ID.log` its output.
+
+    `ID.slot` is there while a process in wait is being told to become the replica (standby_slots.py).
+    """
+
+    def __init__(self, path: Path) -> None:
+        """`path` is absolute; it is created when it is needed."""
+        self._path = path
+
+    def lock_path(self, id_: str) -> Path:
+        return self._path / f"{id_}.lock"
+
+    def log_path(self, id_: str) -> Path:
+        return self._path / f"{id_}.log"
+
+    def slot_path(self, id_: str) -> Path:
+        return self._path / f"{id_}.slot"
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep every other controller and thread out.
+
+        Raises:
+            LauncherError: Another one does not end.
+            OSError: The folder cannot be used.
+        """
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + _LOCK_SECONDS
+            while not try_lock(descriptor):
+                if time.monotonic() > deadline:
+                    owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                    raise LauncherError(f"{self._path} is in use: a launcher is at work in process {owner}")
+                time.sleep(0.005)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def records(self) -> dict[str, LaunchRecord]:
+        """All records by id.
+
+        Raises:
+            LauncherError: One cannot be read; what runs cannot be said then.
+            OSError: The folder cannot be read.
+        """
+        found = {}
+        for path in sorted(self._path.glob("*.json")):
+            try:
+                record = _DECODER.decode(path.read_bytes())
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise LauncherError(f"{path}: not a record of a replica: {error}") from error
+            found[record.order.id] = record
+        return found
+
+    def write(self, record: LaunchRecord) -> None:
+        """Write a record whole, or not at all. Raises OSError."""
+        path = self._path / f"{record.order.id}.json"
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(record))
+        new.replace(path)
+
+    def remove(self, record: LaunchRecord) -> None:
+        """Remove a record with its lock and its log. Raises OSError."""
+        id_ = record.order.id
+        for path in (self.lock_path(id_), self.log_path(id_), self.slot_path(id_)):
+            path.unlink(missing_ok=True)
+        (self._path / f"{record.order.id}.json").unlink(missing_ok=True)
+
+    def last_line(self, id_: str) -> str:
+        """The last line of a replica's log, shortened; empty if there is none."""
+        with contextlib.suppress(OSError), self.log_path(id_).open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _LINE_BYTES))
+            lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+            return printable(lines[-1].strip())[:_LINE_LENGTH] if lines else ""
+        return ""
+
+    def bound_log(self, id_: str) -> None:
+        """Cut a log that has grown too long; lines that are written at the same moment may be lost."""
+        path = self.log_path(id_)
+        with contextlib.suppress(OSError), path.open("r+b") as log:
+            if (length := os.fstat(log.fileno()).st_size) > _LOG_LONGEST:
+                log.seek(length - _LOG_KEPT)
+                kept = log.read()
+                log.truncate(0)
+                with path.open("ab") as end:
+                    end.write(kept)

@@ -1,0 +1,249 @@
+"""A launcher of processes of this machine, which outlive the controller that starts them."""
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from protos.launch_step import LaunchStep
+from replicas.launchers.held_process import Holder, start_held
+from replicas.launchers.launch_folder import LaunchFolder, LaunchRecord
+from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.standby_slots import StandbySlots
+
+#: Seconds beyond the grace that a process has to end.
+KILL_MARGIN_SECONDS: Final = 5.0
+#: Seconds for which an id that ran here is remembered after its end: a late `start` must not start it again.
+GONE_SECONDS: Final = 3600.0
+_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
+
+
+class LocalLauncher:
+    """Starts a process for each order. Any number of launchers, also of several controllers, can share a folder.
+
+    A controller may be killed at any time: a new launcher of the folder sees what runs, and ends what was told to end.
+    What was told is killed by the next `observe` or `stop` after its grace, whoever calls that.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        command_of: Callable[[ReplicaOrder, str], Sequence[str]],
+        address_of: Callable[[str], str],
+        environment: Mapping[str, str],
+        gpus: Sequence[int] | None = None,
+        *,
+        standby: StandbySlots | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`folder` is absolute, and is created. The functions raise LauncherError, OSError or RuntimeError.
+
+        Args:
+            folder: Where records, locks and logs are.
+            command_of: Gives the command line of an order's replica that listens on an address.
+            address_of: Gives the address of a replica by its id: `unix:/PATH`, in a folder that exists.
+            environment: The environment of the processes.
+            gpus: Indexes of the GPUs that can be given, as `nvidia-smi` counts them; None: none are given.
+            standby: Processes in wait, one of which is taken where there is one; only without GPUs, since such a
+                process cannot be given any later.
+            clock: This machine's monotonic clock, which all its processes share.
+        """
+        self._folder = LaunchFolder(folder)
+        self._command_of = command_of
+        self._address_of = address_of
+        self._environment = environment
+        self._gpus = gpus
+        self._standby = standby
+        self._clock = clock
+        #: Process ids of this process's children, by the id of their replica.
+        self._children: dict[str, int] = {}
+
+    async def start(self, orders: Sequence[ReplicaOrder]) -> None:
+        await asyncio.to_thread(self._start_all, orders)
+
+    async def observe(self) -> Sequence[LaunchedReplica]:
+        return await asyncio.to_thread(self._observe)
+
+    async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
+        await asyncio.to_thread(self._stop, ids, grace_seconds)
+
+    def _start_all(self, orders: Sequence[ReplicaOrder]) -> None:
+        problems = []
+        with _explained(), self._folder.exclusive():
+            records = self._folder.records()
+            for order in orders:
+                try:
+                    record = self._start(order, records)
+                except (LauncherError, OSError, RuntimeError) as error:
+                    problems.append(f"{order.id[:80]}: {error}")
+                else:
+                    records[order.id] = record
+        if problems:
+            raise LauncherError("; ".join(problems))
+
+    def _start(self, order: ReplicaOrder, records: Mapping[str, LaunchRecord]) -> LaunchRecord:
+        """Start one replica, unless that was done before. Raises LauncherError, and what the given functions raise."""
+        if not _ID.fullmatch(order.id):
+            raise LauncherError("an id has 1 to 63 of a-z, 0-9 and -")
+        known = records.get(order.id)
+        if known is not None:
+            holder = self._holder(known)
+            # The starter may have been killed between its record and the process.
+            if holder.held or holder.pid or known.kill_at is not None:
+                return known
+        gpus = self._free_gpus(order, records.values())
+        address = self._address_of(order.id)
+        record = LaunchRecord(order=order, address=address, since=time.time(), gpus=gpus)
+        self._folder.write(record)
+        environment = dict(self._environment)
+        if self._gpus is not None:
+            # Without the order CUDA counts from the fastest GPU on.
+            environment |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+        try:
+            _remove_socket(address)
+            command = self._command_of(order, address)
+            pid = self._run(order, command, environment)
+        except BaseException:
+            self._folder.remove(record)
+            raise
+        if pid is not None:
+            self._children[order.id] = pid
+        return record
+
+    def _run(self, order: ReplicaOrder, command: Sequence[str], environment: Mapping[str, str]) -> int | None:
+        """Let a process in wait become the replica, or start one; return its id if it is a child. Raises OSError."""
+        paths = (self._folder.lock_path(order.id), self._folder.log_path(order.id))
+        if self._standby is not None:
+            taken, pid = self._standby.take(command, *paths, self._folder.slot_path(order.id))
+            if taken:
+                return pid
+        return start_held(command, environment, *paths)
+
+    def _free_gpus(self, order: ReplicaOrder, records: Collection[LaunchRecord]) -> Sequence[int]:
+        if self._gpus is None:
+            return ()
+        used = {index for record in records if record.gpus and self._holder(record).held for index in record.gpus}
+        free = [index for index in self._gpus if index not in used]
+        if len(free) < order.shape.gpus:
+            raise LauncherError(f"it needs {order.shape.gpus} GPUs, and {len(free)} of {len(self._gpus)} are free")
+        return free[: order.shape.gpus]
+
+    def _observe(self) -> list[LaunchedReplica]:
+        with _explained(), self._folder.exclusive():
+            seen = [self._look(record) for record in self._folder.records().values()]
+            if self._standby is not None:
+                self._standby.fill()
+            return [replica for replica in seen if replica is not None]
+
+    def _stop(self, ids: Sequence[str], grace_seconds: float) -> None:
+        problems = []
+        with _explained(), self._folder.exclusive():
+            for id_, record in self._folder.records().items():
+                try:
+                    if id_ in ids and record.gone_at is None:
+                        kill_at = self._clock() + grace_seconds + KILL_MARGIN_SECONDS
+                        kill_at = kill_at if record.kill_at is None else min(kill_at, record.kill_at)
+                        told = msgspec.structs.replace(record, kill_at=kill_at)
+                        self._folder.write(told)
+                        self._look(told)
+                    elif record.kill_at is not None:
+                        self._look(record)
+                except OSError as error:
+                    problems.append(f"{id_}: {error}")
+        if problems:
+            raise LauncherError("; ".join(problems))
+
+    def _look(self, record: LaunchRecord) -> LaunchedReplica | None:
+        """See how a replica is, and do what is due; None: it is gone. Raises OSError."""
+        id_, now = record.order.id, self._clock()
+        status = self._reaped(id_)
+        if record.gone_at is not None:
+            # A clock that is behind has begun anew, with the machine.
+            if not record.gone_at <= now < record.gone_at + GONE_SECONDS:
+                self._folder.remove(record)
+            return None
+        holder = self._holder(record)
+        if holder.left_behind:
+            holder.kill()
+        if holder.held:
+            if self._standby is not None and (mark := self._folder.slot_path(id_)).exists():
+                self._standby.resume(self._command_of(record.order, record.address), mark)
+            return _seen(self._enforced(record, holder, now), LaunchStep.PROCESS)
+        if record.kill_at is not None:
+            _remove_socket(record.address)
+            self._folder.write(msgspec.structs.replace(record, gone_at=now))
+            return None
+        if not record.ended:
+            record = msgspec.structs.replace(record, ended=self._ending(id_, holder, status))
+            self._folder.write(record)
+        return _seen(record, LaunchStep.FAILED)
+
+    def _enforced(self, record: LaunchRecord, holder: Holder, now: float) -> LaunchRecord:
+        """Tell or kill the process of a replica that shall end. Raises OSError."""
+        self._folder.bound_log(record.order.id)
+        if record.kill_at is not None and not record.told and holder.tell():
+            record = msgspec.structs.replace(record, told=True)
+            self._folder.write(record)
+        if record.kill_at is not None and now >= record.kill_at:
+            holder.kill()
+        return record
+
+    def _ending(self, id_: str, holder: Holder, status: int | None) -> str:
+        if not holder.pid:
+            return "its start was broken off before its process began"
+        how = (
+            "ended (its status went to a controller that is gone)" if status is None else f"ended with status {status}"
+        )
+        line = self._folder.last_line(id_)
+        return f"{how}: {line} (log: {self._folder.log_path(id_)})" if line else f"{how}, without a line in its log"
+
+    def _reaped(self, id_: str) -> int | None:
+        """The exit status of a child that has ended; a signal's number is negative."""
+        pid = self._children.get(id_)
+        if pid is None:
+            return None
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            ended, status = pid, None
+        if not ended:
+            return None
+        del self._children[id_]
+        return None if status is None else os.waitstatus_to_exitcode(status)
+
+    def _holder(self, record: LaunchRecord) -> Holder:
+        return Holder(self._folder.lock_path(record.order.id))
+
+
+def _seen(record: LaunchRecord, step: LaunchStep) -> LaunchedReplica:
+    order = record.order
+    return LaunchedReplica(
+        id=order.id,
+        model=order.model,
+        pool=order.pool,
+        step=step if record.kill_at is None else LaunchStep.STOPPING,
+        since=record.since,
+        address=record.address,
+        spot=order.spot,
+        problem=record.ended,
+    )
+
+
+def _remove_socket(address: str) -> None:
+    if address.startswith("unix:"):
+        Path(address.removeprefix("unix:")).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raise LauncherError in place of OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise LauncherError(str(error)) from error
