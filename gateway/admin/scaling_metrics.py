@@ -24,7 +24,7 @@ def scaling_families(now: float, status: ScalingStatus | None) -> list[Family]:
     fresh = status is not None and now - status.at <= FRESH_SECONDS
     values: list[_Value] = [(declared.SCALING_CONTROLLER_UP, float(fresh), ())]
     if status is not None and fresh:
-        values.append((declared.SCALING_CONTROLLER_CHANGES, status.controller.token, ()))
+        values.append((declared.SCALING_CONTROLLER_SINCE, status.controller.since, ()))
         for model in status.models:
             values += _model(now, model)
     found: dict[str, Family] = {}

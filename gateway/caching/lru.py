@@ -1,7 +1,7 @@
 """A bounded least-recently-used mapping."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, ItemsView
+from collections.abc import Hashable, ItemsView, ValuesView
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -39,6 +39,10 @@ class Lru(Generic[K, V]):
     def items(self) -> ItemsView[K, V]:
         """All entries, least recently used first."""
         return self._entries.items()
+
+    def values(self) -> ValuesView[V]:
+        """All values, the least recently used one first."""
+        return self._entries.values()
 
     def clear(self) -> None:
         self._entries.clear()

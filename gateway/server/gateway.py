@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.intake import Intake
 from gateway.api.server.internal_requests import InternalRequests
+from gateway.api.server.readiness import Readiness
 from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.api.server.services import Bounds, Services
 from gateway.config.files import location_of
@@ -51,6 +52,7 @@ from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.scheduling.queue_at_zero import QueueAtZero
+from gateway.server.store_use import StoreUse
 from gateway.store.configured_store import open_store
 from gateway.store.store_client import Store
 from gateway.telemetry.telemetry import Telemetry
@@ -98,6 +100,7 @@ class Gateway:
         self.authenticator = Authenticator(
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
+        self._store_use = StoreUse(self._store, self._directory, self.authenticator, [m.name for m in config.models])
         self._encoding = EncodingQueue()
         place = ResponseSpace(self._store, config.responses)
         responses, conversations = ResponseStore(place), ConversationStore(place)
@@ -178,7 +181,7 @@ class Gateway:
             background=self._background,
             files=self._files,
             jobs=jobs,
-            ready=self.ready,
+            readiness=self.readiness,
         )
         callers = Callers(KeyStore(self._store), self._directory, len(config.tiers))
         self._runner = BatchRunner(config, catalog, InternalRequests(self.services, routes), jobs, self._files, callers)
@@ -258,16 +261,17 @@ class Gateway:
             found.append(f"the store does not answer: {error.__cause__ or error}")
         return found
 
-    async def ready(self) -> bool:
-        """Return whether a request for any model could be served now, of at least one tenant; never while draining."""
-        if self.draining or not all(model.ready for model in self.models.values()):
-            return False
-        try:
-            await self._store.ping()
-        except StoreUnavailable:
-            # A load balancer that avoided every worker would cut off tenants that are served while the store is away.
-            return self._directory.any_fail_open
-        return True
+    async def readiness(self) -> Readiness:
+        """Return whether requests for every model, of at least one tenant, would be served now; never while draining.
+
+        A load balancer that avoids every worker cuts off the tenants that are served whatever the store does.
+        """
+        problems = ["The gateway is ending."] if self.draining else []
+        problems += [
+            f"No replica of the model {model.name} takes requests." for model in self.models.values() if not model.ready
+        ]
+        served, problem = await self._store_use.look()
+        return Readiness(served and not problems, (*problems, *filter(None, [problem])))
 
     def begin_drain(self) -> None:
         """Not be ready any more, and end the connections of the requests that run with their answers."""

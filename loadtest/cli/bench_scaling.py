@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from loadtest.cli.bench_arguments import count, number, output_file
 from observability.terminal import fail
@@ -98,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
             slo = scenario.load.slo
             goodput = found.calibrations[scenario.pools[0].name].goodput(slo.in_time).rate
             needed = goodput if len(scenario.pools) == 1 else 0.0
-            draw_scaling(results, scenario.load.curve, needed, slo.in_time, arguments.plot, scenario.load.name)
+            draw_scaling(results, scenario, needed, arguments.plot)
             out.print(f"Drawn in {arguments.plot}")
     except ModuleNotFoundError as error:
         return _missing(error)
@@ -138,7 +138,9 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
             pool.scaling, min=0 if place else least, max=most, spot_max=min(arguments.spot_max, most)
         )
         bounded.append(msgspec.structs.replace(pool, scaling=scaling))
-    level = arguments.level or ("requests" if load.curve.requests <= FEW_REQUESTS else "fluid")
+    level: Literal["requests", "fluid"] = arguments.level or (
+        "requests" if load.curve.requests <= FEW_REQUESTS else "fluid"
+    )
     return Scenario(
         load=load,
         pools=bounded,

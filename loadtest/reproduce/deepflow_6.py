@@ -13,7 +13,7 @@ from loadtest.reproduce.load_blind import LoadBlind
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
 from loadtest.simulation.baselines import POLICIES
 from loadtest.simulation.heatmap_search import Plan, profile
-from loadtest.simulation.simulate import Simulation, replicas_of
+from loadtest.simulation.simulate import Simulation
 from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
 from loadtest.simulation.simulated_requests import TimedRequest
 from loadtest.simulation.simulation_metrics import attainment
@@ -186,7 +186,7 @@ def _play(requests: Sequence[TimedRequest], make: Callable[[], RoutingPolicy]) -
     known = {str(number): request.output_tokens for number, request in enumerate(requests)}
     longest = max(known.values())
     simulation = Simulation(
-        replicas_of(_FLEET), make, max_tokens=1 << (longest - 1).bit_length(), lengths=lambda: Oracle(known, ACCURACY)
+        _FLEET, make, max_tokens=1 << (longest - 1).bit_length(), lengths=lambda: Oracle(known, ACCURACY)
     )
     result = simulation.run(requests)
     outcomes = [o for o in result.outcomes if o.ttft is not None]

@@ -49,7 +49,7 @@ class Simulation:
 
     def __init__(
         self,
-        replicas: Sequence[Replica],
+        fleet: Fleet | None,
         policy: Callable[[], RoutingPolicy],
         *,
         max_tokens: int,
@@ -60,9 +60,9 @@ class Simulation:
     ) -> None:
         """`max_tokens` is every request's limit. `give_up` ends the run when it returns True for an outcome.
 
-        `rounds` may change the fleet; without, it stays as it is.
+        `rounds` may change the fleet; without, it stays as it is. Without a fleet all replicas join later.
         """
-        self._replicas = list(replicas)
+        self._replicas = _replicas(fleet) if fleet else []
         self._by_id = {replica.id: replica for replica in self._replicas}
         self._lengths = [lengths() for _ in range(workers)]
         self._workers = [Worker(self._replicas, policy(), known, workers, max_tokens) for known in self._lengths]
@@ -344,7 +344,7 @@ def simulate(
     longest = max((request.output_tokens for request in requests), default=1)
     known = {str(number): request.output_tokens for number, request in enumerate(requests)} if oracle else {}
     return Simulation(
-        replicas_of(fleet),
+        fleet,
         policy,
         max_tokens=max_tokens or 1 << (longest - 1).bit_length(),
         lengths=(lambda: Oracle(known)) if oracle else QuantileDecodeLength,
@@ -365,8 +365,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def replicas_of(fleet: Fleet) -> list[Replica]:
-    """Return new replicas as a fleet describes them."""
+def _replicas(fleet: Fleet) -> list[Replica]:
     found = []
     for pool in fleet.pools:
         timer, limits = RooflineTimer(fleet.sizes, pool.value), fleet.limits(pool)

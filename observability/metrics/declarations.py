@@ -267,8 +267,12 @@ TENANTS_LEFT_OUT: Final = Metric("tenants_left_out", "gauge", "Tenants with limi
 SCALING_CONTROLLER_UP: Final = Metric(
     "scaling_controller_up", "gauge", "1 where the controller of pools that scale has told its state lately, else 0."
 )
-SCALING_CONTROLLER_CHANGES: Final = Metric(
-    "scaling_controller_changes_total", "counter", "How often another process became the controller."
+SCALING_CONTROLLER_SINCE: Final = Metric(
+    "scaling_controller_since_seconds",
+    "gauge",
+    "When the process that is the controller took over, in seconds since 1970.",
+    (),
+    "s",
 )
 SCALING_ACTS: Final = Metric(
     "scaling_acts", "gauge", "1 where decisions are followed; 0: the model is paused, or only advised.", ("model",)

@@ -21,6 +21,7 @@ from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
 from replicas.cli.model_tokenizer import LoadTokenizer
+from replicas.cli.preloading import preload_meanwhile
 from replicas.cli.replica_engines import engines_of, prepare
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
@@ -124,6 +125,14 @@ def register(
         help="wait, with libraries loaded and no model, until an order on this socket gives the other options",
     )
     parser.add_argument(
+        "--preload",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="read a checkpoint's weights into main memory meanwhile, as far as it has room; the first ones first",
+    )
+    parser.add_argument(
         "--standby-seconds", type=float, metavar="N", help="end where nobody has connected to that socket for so long"
     )
     registration.add_options(parser)
@@ -166,10 +175,12 @@ def _run(
     configure_logging()
     began = None
     try:
+        preload_meanwhile(arguments.preload)
         if arguments.standby is not None:
             load_tokenizer = cache(load_tokenizer)
             arguments = _ordered(arguments, load_tokenizer, registration, parser)
             began = time.monotonic()
+            preload_meanwhile(arguments.preload)
         _check(arguments, registration)
         tls = _tls(arguments)
     except NoOrder as error:
@@ -212,7 +223,7 @@ def _ordered(
     """
     engine, path = arguments.engine, arguments.standby
     alone = parser.parse_args(["--engine", engine, "--standby", str(path)])
-    alone.standby_seconds = arguments.standby_seconds
+    alone.standby_seconds, alone.preload = arguments.standby_seconds, arguments.preload
     for name, value in vars(arguments).items():
         if name in vars(alone) and value != getattr(alone, name):
             raise ValueError(f"with --standby the order gives --{name.replace('_', '-')}")
@@ -231,7 +242,6 @@ def _ordered(
         return ordered
 
     prepare(engine, load_tokenizer)
-    log.info("waiting for an order on %s", path)
     return wait_for_order(path, take, arguments.standby_seconds)
 
 

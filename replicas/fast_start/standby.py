@@ -7,6 +7,7 @@ answered as taken, so an order whose answer was lost was taken if the socket is 
 """
 
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -15,12 +16,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
+log = logging.getLogger(__name__)
+
 #: Bytes of a line, at most: an order is a command line.
 LONGEST: Final = 256 * 1024
 #: Seconds in which whoever has connected must have sent the order.
 _READ_SECONDS: Final = 5.0
-#: Bytes of a socket's path, at most (unix(7)).
-_LONGEST_PATH: Final = 107
+#: Bytes of a socket's path, at most: unix(7), and one for the name that it has first.
+_LONGEST_PATH: Final = 106
 
 T = TypeVar("T")
 
@@ -56,6 +59,7 @@ def wait_for_order(path: Path, take: Callable[[Sequence[str]], T], idle_seconds:
     """
     with _listening(path) as listener:
         listener.settimeout(idle_seconds)
+        log.info("waiting for an order on %s", path)
         while True:
             try:
                 connection, _ = listener.accept()
@@ -118,9 +122,12 @@ def _listening(path: Path) -> socket.socket:
         path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
+    first = Path(f"{path}~")
     try:
-        listener.bind(str(path))
+        first.unlink(missing_ok=True)
+        listener.bind(str(first))
         listener.listen()
+        first.rename(path)  # who finds it can connect
     except OSError as error:
         listener.close()
         raise OSError(f"{path}: {error.strerror}") from error

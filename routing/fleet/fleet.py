@@ -14,7 +14,7 @@ from protos.types import Role, Submit, Work
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
 from routing.fleet.membership import Membership
-from routing.fleet.replica_statuses import ReplicaStatuses, Standing
+from routing.fleet.replica_statuses import ReplicaStatuses, Roster
 from routing.fleet.ticker import Ticker
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.panic import may_eject
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: How long, in seconds, a replica must be much slower than its peers before it is ejected.
 SLOW_SECONDS = 5.0
+#: Ticks at a time of a fleet whose replicas need nothing of them but to be counted.
+CALM_TICKS = 4
 #: Seconds between comparisons of the replicas' paces.
 JUDGE_SECONDS = 1.0
 
@@ -64,7 +66,7 @@ class Fleet:
         self.on_left: Callable[[str], None] = _ignore
         self._clock = clock
         self._shared = shared or SharedParts()
-        listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
+        listener = Listener(self._refresh, self._loaded, self._worked, self._failing, self._touch)
         self._transport_context = TransportContext(worker, listener, clock, prefixes, self._shared)
         self._connections = {spec.id: connection_to(spec, self._transport_context) for spec in specs}
         self._members = Membership(connection.spec for connection in self._connections.values())
@@ -73,8 +75,11 @@ class Fleet:
         self._ready: tuple[ReplicaConnection, ...] = ()
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
-        self._standing = Standing()
+        self._roster = Roster()
         self._statuses = ReplicaStatuses()
+        #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
+        self._is_still = False
+        self._may_skip = self._skipped = 0
         #: Ready replicas that only a part of the decisions may choose.
         self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
@@ -159,14 +164,16 @@ class Fleet:
         found = {}
         for id_, connection in self._connections.items():
             if id_ not in self.ready_ids:
-                state, reason = self._standing.state(connection)
+                state, reason = self._roster.state(connection)
                 found[id_] = reason or state.value
         return found
 
     def statuses(self) -> Sequence[ReplicaStatus]:
         """Return the status of every replica, for operators: the same object as the last time if none may differ."""
-        accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
-        return self._statuses.of(self._connections.values(), self._standing, self._clock(), accuracy)
+        if not self._is_still:
+            self._statuses.renew(self._connections.values(), self._roster, self._clock(), self.prefixes)
+            self._is_still = self._statuses.hold
+        return self._statuses.last
 
     def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
         """Return the replicas that can take a request with these needs and adapter now, without the excluded ids.
@@ -226,6 +233,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None:
             raise ReplicaUnavailable("The replica has left the fleet.")
+        self._touch()
         return connection.open(submit, kv_tokens, compute_tokens, receiver)
 
     def version(self, replica_id: str) -> str:
@@ -252,6 +260,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None:
             return
+        self._touch()
         health, now = connection.health, self._clock()
         # An engine that reports no steps shows by an answer that it steps.
         stepping = health.is_stepping(now) or (begun and not connection.reports_steps)
@@ -277,16 +286,28 @@ class Fleet:
 
     def tick(self) -> None:
         """Tick every replica's timers; called at regular intervals in which the event loop ran."""
+        if self._skipped < self._may_skip:
+            self._skipped += 1
+            return
+        ticks, self._skipped = self._skipped + 1, 0
         now, drains = self._clock(), self._drains
-        for id_, connection in self._connections.items():
-            connection.tick(probes=id_ not in drains)
-            if drains and now >= drains.get(id_, inf):
-                connection.fail_streams(ReplicaDraining("The replica is being drained."))
-        if self._members.leaving:
+        for connection in self._connections.values():
+            connection.tick(probes=not drains or connection.spec.id not in drains, ticks=ticks)
+        for id_, until in drains.items():
+            if now >= until and id_ in self._connections:
+                self._connections[id_].fail_streams(ReplicaDraining("The replica is being drained."))
+        if self._roster.leaving:
             self._remove_leaving(now)
         if now - self._judged_at >= JUDGE_SECONDS:
             self._judged_at = now
             self._eject_slow(now)
+        calm = not drains and not self._roster.leaving and all(c.is_calm for c in self._connections.values())
+        self._may_skip = CALM_TICKS - 1 if calm else 0
+
+    def _touch(self) -> None:
+        """Note that a replica's status may change, or what its ticks are for."""
+        self._is_still = False
+        self._may_skip = 0
 
     def _connect_missing(self) -> None:
         """Begin to connect to the replicas that are wanted and not present."""
@@ -350,6 +371,7 @@ class Fleet:
         connection = self._connections.get(replica_id)
         if connection is None or connection.health.breaker.is_open:
             return
+        self._touch()
         health, role = connection.health, connection.spec.role
         peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
         if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
@@ -360,8 +382,9 @@ class Fleet:
         health.breaker.close(self._clock())
 
     def _refresh(self) -> None:
-        standing = Standing(drained=self._drains.keys(), leaving=self._members.leaving.keys())
-        able = [c for c in self._connections.values() if c.connected and not standing.drains(c)]
+        self._touch()
+        roster = Roster(drained=self._drains.keys(), leaving=self._members.leaving.keys())
+        able = [c for c in self._connections.values() if c.connected and not roster.drains(c)]
         ready: set[ReplicaConnection] = set()
         returning: set[ReplicaConnection] = set()
         for role in Role:
@@ -376,7 +399,7 @@ class Fleet:
         self._ready = tuple(c for c in able if c in ready)
         self.ready_ids = frozenset(c.spec.id for c in ready)
         self._returning = frozenset(returning)
-        self._standing = replace(standing, ready=self.ready_ids, returning=self._returning)
+        self._roster = replace(roster, ready=self.ready_ids, returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
@@ -390,6 +413,7 @@ class Fleet:
                 self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
+        self._touch()
         self.on_load()
 
 

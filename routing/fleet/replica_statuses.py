@@ -2,14 +2,25 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from routing.health.replica_status import ReplicaStatus, State
 from routing.prefix.prefix_directory import Accuracy
 from routing.transports.replica_connection import ReplicaConnection
 
+_UNKNOWN: Final[Mapping[str, float | None]] = {}
+
+
+class Predictor(Protocol):
+    """What predicts how many tokens of a prompt are cached."""
+
+    def accuracy(self) -> Mapping[str, Accuracy]:
+        """Return the accuracy by replica."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class Roster:
     """How replicas stand in their fleet, by id; there is a new one after each change of any of these.
 
     `ready` take requests, `returning` ones only a part of them. Operators have `drained` some, and `leaving` ones are
@@ -71,28 +82,34 @@ class ReplicaStatuses:
     """The last statuses of a fleet, with what they were made of."""
 
     def __init__(self) -> None:
-        self._standing = Standing()
+        self._roster = Roster()
         self._inputs: list[tuple[object, ...]] = []
-        self._statuses: list[ReplicaStatus] = []
+        self.last: list[ReplicaStatus] = []
+        #: Whether they change with nothing but what a connection's listener is told of: not with the time alone, with
+        #: what requests find cached, or with what a session sends.
+        self.hold = False
 
-    def of(
+    def renew(
         self,
         connections: Iterable[ReplicaConnection],
-        standing: Standing,
+        roster: Roster,
         now: float,
-        accuracy: Mapping[str, Accuracy],
-    ) -> list[ReplicaStatus]:
-        """Return the statuses: the same list as the last time, unless one of them may differ."""
-        shares = {id_: _share(each) for id_, each in accuracy.items()}
+        prefixes: Predictor | None,
+    ) -> None:
+        """Make `last` anew, unless it would be the same."""
+        accuracy = prefixes.accuracy() if prefixes is not None else None
+        shares = {id_: _share(each) for id_, each in accuracy.items()} if accuracy else _UNKNOWN
         inputs = [_inputs(connection, now, shares.get(connection.spec.id)) for connection in connections]
-        if standing is not self._standing or inputs != self._inputs:
-            self._standing, self._inputs = standing, inputs
-            self._statuses = [standing.status(c, now, shares.get(c.spec.id)) for c in connections]
-        return self._statuses
+        if roster is not self._roster or inputs != self._inputs:
+            self._roster, self._inputs = roster, inputs
+            self.last = [roster.status(c, now, shares.get(c.spec.id)) for c in connections]
+            self.hold = not shares and not any(
+                c.reports_steps or c.health.ramp is not None or c.health.breaker.is_open for c in connections
+            )
 
 
 def _inputs(connection: ReplicaConnection, now: float, accuracy: float | None) -> tuple[object, ...]:
-    """Return all that `Standing.status` reads of a connection."""
+    """Return all that `Roster.status` reads of a connection."""
     health = connection.health
     breaker, ramp = health.breaker, health.ramp
     return (
@@ -105,7 +122,7 @@ def _inputs(connection: ReplicaConnection, now: float, accuracy: float | None) -
         health.reason,
         health.ejections,
         breaker.faults,
-        breaker.remaining(now),
+        breaker.remaining(now) if breaker.is_open else 0.0,
         None if ramp is None else ramp.share(now),
         accuracy,
     )

@@ -126,11 +126,11 @@ class ReplicaHealth:
 
     def wants_probe(self, now: float) -> bool:
         """Whether a probe should be sent now."""
-        if self.state in _AWAY or now < self._probe_at:
+        if now < self._probe_at or self.state in _AWAY:
             return False
-        if self.state is State.EJECTED:
-            return not self.breaker.remaining(now)
-        return not self.serves or self.progress.idle or (self.prove_first and not self.proven)
+        if self.serves:
+            return self.progress.idle or (self.prove_first and not self.proven)
+        return self.state is not State.EJECTED or not self.breaker.remaining(now)
 
     def probe_begins(self) -> None:
         """Note that a probe was sent; the engine's time to step starts now."""

@@ -34,13 +34,15 @@ class Listener:
     """Callbacks for a replica's events (routing/fleet/fleet.py).
 
     `changed`: it became usable or unusable. `loaded`: a load was reported. `worked`: its engine reported a step's work,
-    with its id. `failing`: it has failed so often that it should be ejected, with its id and the reason.
+    with its id. `failing`: it has failed so often that it should be ejected, with its id and the reason. `touched`: a
+    probe begins or ends, or a fault was counted.
     """
 
     changed: Callable[[], None] = _nothing
     loaded: Callable[[], None] = _nothing
     worked: Callable[[str, Work], None] = _nothing
     failing: Callable[[str, str], None] = _nothing
+    touched: Callable[[], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +148,29 @@ class ReplicaConnection(ABC):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def tick(self, *, probes: bool) -> None:
-        """Run the replica's timers, at regular intervals in which the event loop ran. `probes`: it may be probed."""
-        now, load = self._clock(), self.view.load
+    @property
+    def is_calm(self) -> bool:
+        """Whether ticks only count how long it has been idle, so that several may be made up for at once."""
+        health = self.health
+        calm = not self.reports_steps and self._probe is None and health.state is State.READY
+        return calm and self.connected and not health.wants_probe(self._clock())
+
+    def tick(self, *, probes: bool, ticks: int = 1) -> None:
+        """Run the replica's timers, at regular intervals in which the event loop ran. `probes`: it may be probed.
+
+        More than one of the `ticks` is made up for only while it `is_calm`.
+        """
+        now, health, busy = self._clock(), self.health, False
         if self._probe is not None:
             self._probe.tick()
-        busy = self.reports_steps and load.running + load.waiting + self.view.sent > 0
-        if self.health.tick(now, busy):
+        if self.reports_steps:
+            view = self.view
+            busy = view.load.running + view.load.waiting + view.sent > 0
+        for _ in range(ticks - 1):
+            health.progress.tick(busy=False)
+        if health.tick(now, busy):
             self.fail_streams(ReplicaUnavailable("The replica's engine stands still."))
-        if probes and not load.draining:
+        if probes and health.wants_probe(now) and not self.view.load.draining:
             self._probe_if_due(now)
 
     def _probe_if_due(self, now: float) -> None:
@@ -163,6 +179,7 @@ class ReplicaConnection(ABC):
         self._probe = self._ask()
         if self._probe is not None:
             self.health.probe_begins()
+            self._listener.touched()
             self._spawn(self._await(self._probe))
 
     async def _await(self, probe: Probe) -> None:
@@ -170,6 +187,7 @@ class ReplicaConnection(ABC):
             problem = await probe.problem()
         finally:
             self._probe = None
+            self._listener.touched()
         # For a replica that was lost meanwhile the loss matters more than the probe.
         if self.connected and self.health.probe_ended(self._clock(), problem):
             self._listener.failing(self.spec.id, f"its probe: {problem}")

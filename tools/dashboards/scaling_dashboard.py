@@ -191,9 +191,9 @@ def _decisions() -> tuple[Panel, ...]:
         ),
         lines(
             "Controllers",
-            "How often another process became the controller, and the models whose decisions are followed.",
+            "How often another process became the controller in the last hour, and whose decisions are followed.",
             [
-                Query(CHOSEN.now(m.SCALING_CONTROLLER_CHANGES, how="max"), "changes"),
+                Query(f"max(changes({CHOSEN.series(m.SCALING_CONTROLLER_SINCE)}[1h]))", "changes"),
                 Query(CHOSEN.now(m.SCALING_ACTS, "model", how="min"), "acts, {{model}}"),
             ],
             "short",

@@ -22,10 +22,14 @@ class ReplicaCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The status of the process, and for readiness that of the models' replicas."""
+    """The status of the process, and for readiness that of the models' replicas and what is wrong.
+
+    With `problems` it may be ready all the same, for a part of the requests.
+    """
 
     status: Literal["ok", "ready", "not ready"]
     models: dict[str, ReplicaCounts] | None = None
+    problems: tuple[str, ...] | None = None
 
 
 _OK: Final = msgspec.json.encode(Health("ok"))
@@ -38,15 +42,14 @@ async def healthz(services: Services, exchange: HttpExchange) -> None:
 
 
 async def readyz(services: Services, exchange: HttpExchange) -> None:
-    """Answer 200 when the store answers and every model has a replica, or none by intention.
+    """Answer 200 when every model has a replica (or none, by intention) and some tenant would be served, else 503.
 
-    Else 503, as while the gateway ends.
-    It has counts only, no addresses.
+    It says what is wrong, in either case, with counts and no addresses.
     """
-    ready = await services.ready()
+    found = await services.readiness()
     models = {model.name: _counts(model) for model in services.catalog.models.values()}
-    body = msgspec.json.encode(Health("ready" if ready else "not ready", models))
-    await exchange.respond(200 if ready else 503, body)
+    body = msgspec.json.encode(Health("ready" if found.ready else "not ready", models, found.problems or None))
+    await exchange.respond(200 if found.ready else 503, body)
 
 
 def _counts(model: ServedModel) -> ReplicaCounts:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway.api.server.intake import Intake
+from gateway.api.server.readiness import Readiness
 from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.config.batches import Batches
 from gateway.config.listen import Listen
@@ -35,7 +36,7 @@ class Bounds:
 class Services:
     """Composed once at start (gateway/server/gateway.py); requests only read it.
 
-    `ready` answers whether a request for any model could be served now. `digests` is None where the journal keeps no
+    `readiness` says whether requests would be served now. `digests` is None where the journal keeps no
     hashes. Where it `describes` no answers, nobody reads the records of requests.
     """
 
@@ -55,4 +56,4 @@ class Services:
     background: BackgroundWork
     files: Files
     jobs: Jobs
-    ready: Callable[[], Awaitable[bool]]
+    readiness: Callable[[], Awaitable[Readiness]]

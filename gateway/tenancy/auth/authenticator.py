@@ -178,6 +178,14 @@ class Authenticator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def serves_without_store(self) -> bool:
+        """Whether any key is remembered that counts while the store does not answer."""
+        now = self._clock()
+        return now < self._outage_until and any(
+            known.fail_open and now + self._ahead < known.ends for known in self._known.values()
+        )
+
     def _outage_key(self, digest: bytes) -> _Known | None:
         """The cached key that may be used while the store does not answer, or None."""
         known = self._known.get(digest)

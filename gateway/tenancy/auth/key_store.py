@@ -7,10 +7,11 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
+from gateway.store.lua_script import Script
 from gateway.tenancy.auth.key_records import ApiKey, KeyChange, KeyRequest
 from gateway.tenancy.tenants.transactions import (
     INDEX,
@@ -37,6 +38,7 @@ QUICKSTART_NAME: Final = "quickstart"
 GATEWAY: Final = "gateway"
 
 _BATCH: Final = 500
+_TENANTS: Final = Script.load("gateway.tenancy.auth", "lua/tenants.lua")
 
 Edit = Callable[[ApiKey, float], ApiKey]
 Guard = Callable[[float], Awaitable[list[Step]]]
@@ -213,6 +215,11 @@ class KeyStore:
         """The version, which differs after every change to any key or tenant, and the store's time."""
         now, (version,) = await read(self._storage, [Place(VERSION)])
         return version, now
+
+    async def tenants(self) -> frozenset[str]:
+        """The tenants that have keys, ended ones included."""
+        found = cast("list[bytes]", await self._storage.run(_TENANTS, [NAMES], []))
+        return frozenset(map(bytes.decode, found))
 
     async def _delete(self, key_id: str, actor: str) -> ApiKey | None:
         stored, _ = await self._load(key_id)

@@ -11,6 +11,7 @@ from gateway.config.models.price import NANO, Price
 from gateway.config.tenants import Limits, Tenant
 from gateway.tenancy.auth.key_records import ApiKey
 
+_UNLIMITED = Limits()
 _PERIODS = {"day": 1, "month": 2}
 
 
@@ -102,6 +103,12 @@ def plan_for(caller: Holder, model: str, price: Price) -> Plan:
         encoded=encoded,
         metered=bool(scopes or budgets),
     )
+
+
+def is_limited(tenant: Tenant, model: str) -> bool:
+    """Whether the tenant's requests to the model need a reservation, whatever their keys' own limits are."""
+    bounds = [("", tenant.limits), ("", tenant.model_limits.get(model, _UNLIMITED))]
+    return any(_scope(*each) is not None for each in bounds) or any(_budgets(bounds))
 
 
 def _scope(name: str, limits: Limits) -> Scope | None:

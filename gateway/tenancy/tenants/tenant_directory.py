@@ -1,7 +1,7 @@
 """A worker's snapshot of all tenants in the file and in the store, replaced as a whole after a change."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -60,10 +60,9 @@ class Directory:
                 )
         self._tenants = MappingProxyType(self._with_file(stored))
 
-    @property
-    def any_fail_open(self) -> bool:
-        """Whether any tenant has `on_store_failure: fail_open`."""
-        return any(tenant is not None and tenant.on_store_failure == "fail_open" for tenant in self._tenants.values())
+    def usable(self) -> Iterator[Tenant]:
+        """Yield the tenants whose requests `find` lets through."""
+        return (tenant for tenant in self._tenants.values() if tenant is not None and self._has_policy(tenant))
 
     def find(self, name: str) -> tuple[Tenant, int, Tier] | None:
         """Find a tenant with its tier and the tier's rank; None if it does not exist.

@@ -50,7 +50,7 @@ class RequestRun:
         settings = PolicySettings(targets=_targets(slo), seed=seed)
         longest = max(request.output_tokens for request in requests)
         self._simulation = self.watch.simulation = Simulation(
-            (),
+            None,
             lambda: Auto(settings),
             max_tokens=1 << (longest - 1).bit_length(),
             give_up=self.watch.finished,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loadtest.reports.plot_style import INK, PAPER, plain
-from loadtest.simulation.scaling.scaling_load import RateCurve
-from loadtest.simulation.scaling.scaling_result import ScalingResult
+from loadtest.simulation.scaling.scaling_result import ScalingResult, needed_replicas
+from loadtest.simulation.scaling.scaling_study import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,15 +18,17 @@ _POINTS: Final = 800
 _HOUR: Final = 3600.0
 
 
-def draw_scaling(
-    results: Sequence[ScalingResult], curve: RateCurve, goodput: float, required: float, path: Path, title: str
-) -> None:
-    """Draw load, wanted and ready replicas, cost and shares in time, as a PNG. Raises OSError."""
+def draw_scaling(results: Sequence[ScalingResult], scenario: Scenario, goodput: float, path: Path) -> None:
+    """Draw load, wanted and ready replicas, cost and shares in time, as a PNG. Raises OSError.
+
+    `goodput` is of a replica of the first pool; 0: what is needed is not drawn.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
+    curve, scaling = scenario.load.curve, scenario.pools[0].scaling
     unit, label = (_HOUR, "hours") if curve.end > 2 * _HOUR else (60.0, "minutes")
     if curve.end > 48 * _HOUR:
         unit, label = 24 * _HOUR, "days"
@@ -36,7 +38,7 @@ def draw_scaling(
     load.plot([time / unit for time in times], [curve.at(time) for time in times], color=INK, linewidth=1.2)
     load.set_ylabel("requests/s")
     if goodput:
-        needed = [-(-curve.at(time) // goodput) for time in times]
+        needed = [needed_replicas(curve.at(time), goodput, scaling.min, scaling.max) for time in times]
         replicas.step(
             [time / unit for time in times], needed, color="#bbbbbb", linewidth=2.5, where="post", label="needed"
         )
@@ -62,11 +64,11 @@ def draw_scaling(
     cost.set_ylabel("$ an hour")
     cost.set_ylim(bottom=0)
     share.set_ylabel("in time, %")
-    share.axhline(100 * required, color=INK, linewidth=0.8, linestyle=":")
+    share.axhline(100 * scenario.load.slo.in_time, color=INK, linewidth=0.8, linestyle=":")
     share.set_ylim(0, 104)
     share.set_xlabel(label, color=INK)
     load.set_ylim(bottom=0)
-    load.set_title(title, color=INK, loc="left")
+    load.set_title(scenario.load.name, color=INK, loc="left")
     for axes in (load, replicas, cost, share):
         plain(axes)
         axes.set_xlim(0, curve.end / unit)

@@ -65,9 +65,13 @@ def needed_hours(load: ScalingLoad, goodput: float, least: int, most: int, step:
     count = max(1, round(load.curve.end / step))
     replicas = 0
     for at in range(count):
-        rate = load.curve.at((at + 0.5) * step)
-        replicas += min(max(-int(-rate // goodput), least), most)
+        replicas += needed_replicas(load.curve.at((at + 0.5) * step), goodput, least, most)
     return replicas * step / 3600
+
+
+def needed_replicas(rate: float, goodput: float, least: int, most: int) -> int:
+    """Return the replicas of an oracle at a rate."""
+    return min(max(-int(-rate // goodput), least), most)
 
 
 def scaling_result(

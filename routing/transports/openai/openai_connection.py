@@ -114,12 +114,12 @@ class OpenAIConnection(CountedConnection):
             raise ReplicaUnavailable("The replica cannot be asked.") from None
         return super().open(submit, kv_tokens, compute_tokens, receiver)
 
-    def tick(self, *, probes: bool) -> None:
+    def tick(self, *, probes: bool, ticks: int = 1) -> None:
         if self._away_until is not None and self._clock() >= self._away_until:
             self._away_until = None
             if self._reached:
                 self._became_reachable()
-        super().tick(probes=probes)
+        super().tick(probes=probes, ticks=ticks)
 
     async def aclose(self) -> None:
         again = self._closing
@@ -251,8 +251,10 @@ class OpenAIConnection(CountedConnection):
         error.detail = what
         # An engine's fault is counted where the attempt ends; unavailability is counted here.
         unavailable = isinstance(error, ReplicaUnavailable) and not isinstance(error, UpstreamRateLimited)
-        if unavailable and self.health.breaker.failed(self._clock()):
-            self._listener.failing(self.spec.id, f"its requests fail, the last one with {what}")
+        if unavailable:
+            self._listener.touched()
+            if self.health.breaker.failed(self._clock()):
+                self._listener.failing(self.spec.id, f"its requests fail, the last one with {what}")
         self._lost(call.mailbox, error)
 
 

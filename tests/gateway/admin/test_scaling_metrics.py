@@ -41,7 +41,7 @@ def test_a_model_that_grows() -> None:
     assert page.of(declared.SCALING_DECISIONS, "m", "up") == 3
     assert page.of(declared.SCALING_DECISIONS, "m", "down") == 0
     assert page.of(declared.SCALING_ACTS, "m") == 1
-    assert (page.of(declared.SCALING_CONTROLLER_UP), page.of(declared.SCALING_CONTROLLER_CHANGES)) == (1, 7)
+    assert (page.of(declared.SCALING_CONTROLLER_UP), page.of(declared.SCALING_CONTROLLER_SINCE)) == (1, NOW - 100.0)
     assert page.kinds[declared.SCALING_DECISIONS.name] == "counter"
 
 

@@ -36,8 +36,8 @@ class Standby:
             return await self.process.wait()
 
 
-async def standing_by(engine: str, path: Path) -> Standby:
-    command = [sys.executable, "-m", MODULES[engine], "replica", "--engine", engine, "--standby", str(path)]
+async def standing_by(engine: str, path: Path, *options: str) -> Standby:
+    command = [sys.executable, "-m", MODULES[engine], "replica", "--engine", engine, "--standby", str(path), *options]
     return Standby(await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE), path)
 
 
@@ -70,6 +70,33 @@ async def test_while_it_waits_it_can_be_ended(state_dir: Path) -> None:
     standby = await standing_by("simulated", state_dir / "wait.sock")
     await standby.says("waiting for an order")
     assert await standby.ended() == -signal.SIGTERM
+
+
+async def test_while_it_waits_it_reads_weights_ahead_and_ends_when_nobody_looks(state_dir: Path) -> None:
+    (state_dir / "a.safetensors").write_bytes(bytes(20 << 20))
+    standby = await standing_by(
+        "simulated", state_dir / "wait.sock", "--preload", str(state_dir), "--standby-seconds", "1"
+    )
+    assert "0.02 of 0.02 GB of weights are in the page cache" in await standby.says("page cache")
+    await standby.says("nobody has looked here for 1 s")
+    async with asyncio.timeout(SOON_SECONDS):
+        assert await standby.process.wait() == 0
+    assert not standby.path.exists()
+
+
+@pytest.mark.parametrize("folder", ["nowhere", ""])
+def test_what_holds_no_weights_cannot_be_read_ahead(
+    folder: str, state_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--model", "m", "--port", "50051", "--preload", str(state_dir / folder)]
+    assert main(["replica", "--engine", "simulated", *options]) == 2
+    assert "penstock replica: --preload: " in capsys.readouterr().err
+
+
+def test_seconds_of_waiting_are_for_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--model", "m", "--port", "50051", "--standby-seconds", "5"]
+    assert main(["replica", "--engine", "simulated", *options]) == 2
+    assert "--standby-seconds goes with --standby" in capsys.readouterr().err
 
 
 async def test_an_order_that_no_engine_can_be_made_of_ends_it(state_dir: Path) -> None:

@@ -132,7 +132,7 @@ def test_the_socket_of_a_process_that_is_gone_is_replaced(state_dir: Path) -> No
 
 
 def test_a_path_that_no_socket_can_have_is_named(state_dir: Path) -> None:
-    with pytest.raises(OSError, match="at most 107 bytes"):
+    with pytest.raises(OSError, match="at most 106 bytes"):
         wait_for_order(state_dir / ("x" * 108), list)
     with pytest.raises(OSError, match=r"nowhere.*No such file"):
         wait_for_order(state_dir / "nowhere" / "s", list)

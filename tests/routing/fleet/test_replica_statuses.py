@@ -1,16 +1,22 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import Mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protos.errors import ReplicaFailed, ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Role, Shape, Submit
-from routing.fleet.replica_statuses import ReplicaStatuses, Standing
-from routing.health.replica_status import State
-from routing.prefix.prefix_directory import Accuracy
+from routing.fleet.fleet import CALM_TICKS, Fleet
+from routing.fleet.replica_statuses import ReplicaStatuses, Roster
+from routing.health.replica_status import ReplicaStatus, State
+from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
 from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
 from routing.transports.mailbox import Mailbox
+from routing.transports.openai.openai_connection import OpenAIConnection
+from routing.transports.openai.scrape import Scrape
 from routing.transports.replica_connection import TransportContext
 from tests.harness import spec_of, submit_of
 
@@ -33,8 +39,8 @@ class Replicas:
         self.now = 100.0
         context = TransportContext("w", clock=lambda: self.now)
         self.connections = [Connection(spec_of("grpc://127.0.0.1:1", id=f"p/{n}"), context) for n in (0, 1)]
-        self.standing = Standing()
-        self.accuracy: dict[str, Accuracy] = {}
+        self.roster = Roster()
+        self.found: dict[str, Accuracy] = {}
         self.legs: list[Mailbox] = []
         self.kept = ReplicaStatuses()
 
@@ -42,13 +48,16 @@ class Replicas:
     def first(self) -> Connection:
         return self.connections[0]
 
+    def accuracy(self) -> dict[str, Accuracy]:
+        return self.found
+
     def reached(self, running: int | None = None) -> None:
         load = None if running is None else Load(running=running, workers=1)
         self.first._check_passed(CheckResult(INFO, load), [])
         self.refresh()
 
     def refresh(self) -> None:
-        self.standing = replace(self.standing, ready=frozenset(c.spec.id for c in self.connections if c.ready))
+        self.roster = replace(self.roster, ready=frozenset(c.spec.id for c in self.connections if c.ready))
 
     def send(self) -> None:
         if self.first.connected:
@@ -63,17 +72,17 @@ class Replicas:
         self.refresh()
 
     def drain(self) -> None:
-        self.standing = replace(self.standing, drained={"p/0"} ^ set(self.standing.drained))
+        self.roster = replace(self.roster, drained={"p/0"} ^ set(self.roster.drained))
 
     def leave(self) -> None:
-        self.standing = replace(self.standing, leaving={"p/1"} ^ set(self.standing.leaving))
+        self.roster = replace(self.roster, leaving={"p/1"} ^ set(self.roster.leaving))
 
     def probe(self) -> None:
         self.first.health.probe_ended(self.now, "")
         self.refresh()
 
     def learn(self) -> None:
-        self.accuracy["p/0"] = Accuracy(True, 1, 2.0, self.now, 1.0)
+        self.found["p/0"] = Accuracy(True, 1, 2.0, self.now, 1.0)
 
     def wait(self) -> None:
         self.now += 1.0
@@ -97,8 +106,9 @@ ACTIONS: list[Callable[[Replicas], object]] = [
 ]
 
 
-def asked(statuses: ReplicaStatuses, of: Replicas) -> object:
-    return statuses.of(of.connections, of.standing, of.now, of.accuracy)
+def asked(statuses: ReplicaStatuses, of: Replicas) -> list[ReplicaStatus]:
+    statuses.renew(of.connections, of.roster, of.now, of)
+    return statuses.last
 
 
 @given(st.lists(st.sampled_from(ACTIONS), max_size=30))
@@ -128,8 +138,87 @@ def test_what_depends_on_the_time_is_made_anew() -> None:
     replicas = Replicas()
     replicas.reached()
     replicas.first.health.eject(replicas.now, "slow")
-    first = replicas.kept.of(replicas.connections, replicas.standing, replicas.now, {})
+    before = asked(replicas.kept, replicas)[0].breaker_seconds
     replicas.wait()
-    (after, _) = replicas.kept.of(replicas.connections, replicas.standing, replicas.now, {})
+    (after, _) = asked(replicas.kept, replicas)
     assert after.state is State.EJECTED
-    assert after.breaker_seconds == first[0].breaker_seconds - 1.0
+    assert after.breaker_seconds == before - 1.0
+    assert not replicas.kept.hold
+
+
+class Upstreams:
+    """A fleet of two replicas at one provider, to which anything may happen."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        specs = [spec_of("http://127.0.0.1:1", id=f"p/{n}", engine="openai") for n in (0, 1)]
+        self.fleet = Fleet(specs, "w", PrefixDirectory(), clock=lambda: self.now)
+
+    @property
+    def first(self) -> OpenAIConnection:
+        connection = self.fleet._connections["p/0"]
+        assert isinstance(connection, OpenAIConnection)
+        return connection
+
+    def wait(self) -> None:
+        self.now += 1.0
+
+
+UNREACHABLE = Unreachable("it is away")
+HAPPENINGS: list[Callable[[Upstreams], object]] = [
+    Upstreams.wait,
+    lambda of: of.first.looked(None),
+    lambda of: of.first.looked(Scrape(Load(running=3, workers=1), 16)),
+    lambda of: of.first.look_failed(UNREACHABLE),
+    lambda of: of.first.leave_alone(3.0, "it asks for it"),
+    lambda of: of.first.key_is_refused("no key"),
+    lambda of: of.first._end(Mock(), ReplicaUnavailable("away"), "away"),
+    lambda of: of.fleet.failed("p/0", ReplicaFailed("no"), begun=True),
+    lambda of: of.fleet.succeeded("p/0"),
+    lambda of: of.fleet.drain({"p/0": of.now + 5.0}),
+    lambda of: of.fleet.drain({}),
+    lambda of: of.fleet.tick(),
+    lambda of: of.fleet.set_replicas([of.first.spec]),
+]
+
+
+@given(st.lists(st.sampled_from(HAPPENINGS), max_size=40))
+def test_a_fleet_does_not_keep_a_status_that_has_changed(happenings: list[Callable[[Upstreams], object]]) -> None:
+    async def check() -> None:
+        upstreams = Upstreams()
+        fleet, anew = upstreams.fleet, ReplicaStatuses()
+        for happens in happenings:
+            happens(upstreams)
+            anew = ReplicaStatuses()
+            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None)
+            assert fleet.statuses() == anew.last
+        await fleet.aclose()
+
+    asyncio.run(check())
+
+
+async def test_nothing_is_done_for_a_fleet_that_nothing_happens_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    upstreams = Upstreams()
+    fleet = upstreams.fleet
+    for connection in fleet._connections.values():
+        connection.looked(None)  # type: ignore[attr-defined]
+    renewed, ticked = [], []
+    monkeypatch.setattr(ReplicaStatuses, "renew", lambda *_: renewed.append(1))
+    monkeypatch.setattr(OpenAIConnection, "tick", lambda *_, probes, ticks: ticked.append(ticks))
+    statuses = fleet.statuses()
+    fleet._is_still = True
+    fleet.tick()
+    ticked.clear()
+    for _ in range(400):
+        fleet.tick()
+        assert fleet.statuses() is statuses
+    assert len(renewed) == 1
+    assert len(ticked) == 2 * 400 / CALM_TICKS
+    assert sum(ticked) == 2 * 400
+    upstreams.first.look_failed(UNREACHABLE)
+    for _ in range(4):
+        fleet.tick()
+    assert ticked[-2 * 3 :] == [1] * 6
+    fleet.statuses()
+    assert len(renewed) == 2
+    await fleet.aclose()
