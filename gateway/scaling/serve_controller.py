@@ -12,10 +12,12 @@ from typing import Final
 from gateway.config.settings import Config
 from gateway.scaling.build_launchers import build_launchers
 from gateway.scaling.controller import Controller
+from gateway.scaling.preloading import Preloading, checkpoints
 from gateway.scaling.settings import scaled_models
 from gateway.store.configured_store import open_store
 from protos.errors import StoreUnavailable
 from replicas.controller.model_scaler import ModelScaler
+from replicas.launchers.local_launcher import LocalLauncher
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +44,17 @@ async def serve_controller(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     running = asyncio.create_task(controller.run())
+    preloading = Preloading(controller.models, checkpoints(config), lambda: controller.lease.held is not None)
+    reading = asyncio.create_task(preloading.run())
     stopping = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        if "local" in launchers:
+        for task in (running, reading):
+            task.cancel()
+        await asyncio.gather(running, reading, return_exceptions=True)
+        if isinstance(local := launchers.get("local"), LocalLauncher):
             await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
+            await local.end_standby()
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):
             await controller.lease.leave()

@@ -73,6 +73,15 @@ class LocalLauncher:
     async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
         await asyncio.to_thread(self._stop, ids, grace_seconds)
 
+    async def end_standby(self) -> None:
+        """End the processes in wait; a launcher that goes on keeps new ones. Raises LauncherError."""
+        await asyncio.to_thread(self._end_standby)
+
+    def _end_standby(self) -> None:
+        if self._standby is not None:
+            with _explained(), self._folder.exclusive():
+                self._standby.end()
+
     def _start_all(self, orders: Sequence[ReplicaOrder]) -> None:
         problems = []
         with _explained(), self._folder.exclusive():

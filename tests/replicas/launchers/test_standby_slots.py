@@ -205,6 +205,15 @@ async def test_a_launcher_that_is_killed_before_or_after_it_gives_the_order(
     assert not (site.launched / "a.slot").exists()
 
 
+async def test_what_waits_can_be_ended(site: Site) -> None:
+    launcher = await filled(site)
+    await launcher.start([order("a")])
+    await launcher.end_standby()
+    wait(lambda: not any(slot.held for slot in site.slots()))
+    assert site.sockets == []
+    assert await steps(launcher) == {"a": LaunchStep.PROCESS}
+
+
 async def test_slots_of_another_version_are_let_alone(site: Site) -> None:
     await filled(site, 1)
     site.environment = site.environment | {"LATER": "1"}
