@@ -14,7 +14,7 @@ from protos.types import Role, Submit, Work
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
 from routing.fleet.membership import Membership
-from routing.fleet.replica_statuses import ReplicaStatuses, Standing
+from routing.fleet.replica_statuses import ReplicaStatuses, Roster
 from routing.fleet.ticker import Ticker
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.panic import may_eject
@@ -75,7 +75,7 @@ class Fleet:
         self._ready: tuple[ReplicaConnection, ...] = ()
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
-        self._standing = Standing()
+        self._roster = Roster()
         self._statuses = ReplicaStatuses()
         #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
         self._is_still = False
@@ -164,14 +164,14 @@ class Fleet:
         found = {}
         for id_, connection in self._connections.items():
             if id_ not in self.ready_ids:
-                state, reason = self._standing.state(connection)
+                state, reason = self._roster.state(connection)
                 found[id_] = reason or state.value
         return found
 
     def statuses(self) -> Sequence[ReplicaStatus]:
         """Return the status of every replica, for operators: the same object as the last time if none may differ."""
         if not self._is_still:
-            self._statuses.renew(self._connections.values(), self._standing, self._clock(), self.prefixes)
+            self._statuses.renew(self._connections.values(), self._roster, self._clock(), self.prefixes)
             self._is_still = self._statuses.hold
         return self._statuses.last
 
@@ -296,12 +296,12 @@ class Fleet:
         for id_, until in drains.items():
             if now >= until and id_ in self._connections:
                 self._connections[id_].fail_streams(ReplicaDraining("The replica is being drained."))
-        if self._standing.leaving:
+        if self._roster.leaving:
             self._remove_leaving(now)
         if now - self._judged_at >= JUDGE_SECONDS:
             self._judged_at = now
             self._eject_slow(now)
-        calm = not drains and not self._standing.leaving and all(c.is_calm for c in self._connections.values())
+        calm = not drains and not self._roster.leaving and all(c.is_calm for c in self._connections.values())
         self._may_skip = CALM_TICKS - 1 if calm else 0
 
     def _touch(self) -> None:
@@ -383,8 +383,8 @@ class Fleet:
 
     def _refresh(self) -> None:
         self._touch()
-        standing = Standing(drained=self._drains.keys(), leaving=self._members.leaving.keys())
-        able = [c for c in self._connections.values() if c.connected and not standing.drains(c)]
+        roster = Roster(drained=self._drains.keys(), leaving=self._members.leaving.keys())
+        able = [c for c in self._connections.values() if c.connected and not roster.drains(c)]
         ready: set[ReplicaConnection] = set()
         returning: set[ReplicaConnection] = set()
         for role in Role:
@@ -399,7 +399,7 @@ class Fleet:
         self._ready = tuple(c for c in able if c in ready)
         self.ready_ids = frozenset(c.spec.id for c in ready)
         self._returning = frozenset(returning)
-        self._standing = replace(standing, ready=self.ready_ids, returning=self._returning)
+        self._roster = replace(roster, ready=self.ready_ids, returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()

@@ -20,7 +20,7 @@ class Predictor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class Roster:
     """How replicas stand in their fleet, by id; there is a new one after each change of any of these.
 
     `ready` take requests, `returning` ones only a part of them. Operators have `drained` some, and `leaving` ones are
@@ -82,7 +82,7 @@ class ReplicaStatuses:
     """The last statuses of a fleet, with what they were made of."""
 
     def __init__(self) -> None:
-        self._standing = Standing()
+        self._roster = Roster()
         self._inputs: list[tuple[object, ...]] = []
         self.last: list[ReplicaStatus] = []
         #: Whether they change with nothing but what a connection's listener is told of: not with the time alone, with
@@ -92,7 +92,7 @@ class ReplicaStatuses:
     def renew(
         self,
         connections: Iterable[ReplicaConnection],
-        standing: Standing,
+        roster: Roster,
         now: float,
         prefixes: Predictor | None,
     ) -> None:
@@ -100,16 +100,16 @@ class ReplicaStatuses:
         accuracy = prefixes.accuracy() if prefixes is not None else None
         shares = {id_: _share(each) for id_, each in accuracy.items()} if accuracy else _UNKNOWN
         inputs = [_inputs(connection, now, shares.get(connection.spec.id)) for connection in connections]
-        if standing is not self._standing or inputs != self._inputs:
-            self._standing, self._inputs = standing, inputs
-            self.last = [standing.status(c, now, shares.get(c.spec.id)) for c in connections]
+        if roster is not self._roster or inputs != self._inputs:
+            self._roster, self._inputs = roster, inputs
+            self.last = [roster.status(c, now, shares.get(c.spec.id)) for c in connections]
             self.hold = not shares and not any(
                 c.reports_steps or c.health.ramp is not None or c.health.breaker.is_open for c in connections
             )
 
 
 def _inputs(connection: ReplicaConnection, now: float, accuracy: float | None) -> tuple[object, ...]:
-    """Return all that `Standing.status` reads of a connection."""
+    """Return all that `Roster.status` reads of a connection."""
     health = connection.health
     breaker, ramp = health.breaker, health.ramp
     return (

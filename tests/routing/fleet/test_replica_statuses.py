@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protos.errors import ReplicaFailed, ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Role, Shape, Submit
 from routing.fleet.fleet import CALM_TICKS, Fleet
-from routing.fleet.replica_statuses import ReplicaStatuses, Standing
+from routing.fleet.replica_statuses import ReplicaStatuses, Roster
 from routing.health.replica_status import ReplicaStatus, State
 from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
 from routing.transports.counted_transport import CheckResult, CountedConnection, Unreachable
@@ -39,7 +39,7 @@ class Replicas:
         self.now = 100.0
         context = TransportContext("w", clock=lambda: self.now)
         self.connections = [Connection(spec_of("grpc://127.0.0.1:1", id=f"p/{n}"), context) for n in (0, 1)]
-        self.standing = Standing()
+        self.roster = Roster()
         self.found: dict[str, Accuracy] = {}
         self.legs: list[Mailbox] = []
         self.kept = ReplicaStatuses()
@@ -57,7 +57,7 @@ class Replicas:
         self.refresh()
 
     def refresh(self) -> None:
-        self.standing = replace(self.standing, ready=frozenset(c.spec.id for c in self.connections if c.ready))
+        self.roster = replace(self.roster, ready=frozenset(c.spec.id for c in self.connections if c.ready))
 
     def send(self) -> None:
         if self.first.connected:
@@ -72,10 +72,10 @@ class Replicas:
         self.refresh()
 
     def drain(self) -> None:
-        self.standing = replace(self.standing, drained={"p/0"} ^ set(self.standing.drained))
+        self.roster = replace(self.roster, drained={"p/0"} ^ set(self.roster.drained))
 
     def leave(self) -> None:
-        self.standing = replace(self.standing, leaving={"p/1"} ^ set(self.standing.leaving))
+        self.roster = replace(self.roster, leaving={"p/1"} ^ set(self.roster.leaving))
 
     def probe(self) -> None:
         self.first.health.probe_ended(self.now, "")
@@ -107,7 +107,7 @@ ACTIONS: list[Callable[[Replicas], object]] = [
 
 
 def asked(statuses: ReplicaStatuses, of: Replicas) -> list[ReplicaStatus]:
-    statuses.renew(of.connections, of.standing, of.now, of)
+    statuses.renew(of.connections, of.roster, of.now, of)
     return statuses.last
 
 
@@ -190,7 +190,7 @@ def test_a_fleet_does_not_keep_a_status_that_has_changed(happenings: list[Callab
         for happens in happenings:
             happens(upstreams)
             anew = ReplicaStatuses()
-            anew.renew(fleet._connections.values(), fleet._standing, upstreams.now, None)
+            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None)
             assert fleet.statuses() == anew.last
         await fleet.aclose()
 
