@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
@@ -43,8 +43,13 @@ class Announcement(Protocol):
         """Say that a step begins."""
         ...
 
-    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
-        """Note what the loaded replicas are, which listen on `addresses`, before it is told that they are ready."""
+    def describe(
+        self, infos: Sequence[ReplicaInfo], addresses: Sequence[str], start_seconds: Mapping[LaunchStep, float]
+    ) -> None:
+        """Note what the loaded replicas are, before it is told that they are ready.
+
+        They listen on `addresses`, and the steps of their start took `start_seconds`.
+        """
         ...
 
     def attend(self, sessions: int) -> None:
@@ -261,9 +266,11 @@ def _serve(
     from replicas.replica_server import AddressInUse, serve_pool
     from replicas.startup import StartWatch, process_began
 
+    watch = StartWatch(process_began() if began is None else began, announcement.tell)
+
     def ready(addresses: list[str]) -> None:
         log.info("serving on %s", ", ".join(addresses))
-        announcement.describe([engine.info for _, engine in engines], addresses)
+        announcement.describe([engine.info for _, engine in engines], addresses, watch.seconds)
 
     async def serve() -> int:
         stop = asyncio.Event()
@@ -280,7 +287,7 @@ def _serve(
             stop=stop,
             ready=ready,
             tls=tls,
-            watch=StartWatch(process_began() if began is None else began, announcement.tell),
+            watch=watch,
             attend=announcement.attend,
         )
 
