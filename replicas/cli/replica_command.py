@@ -156,7 +156,7 @@ def register(
     )
     add_simulated_options(parser)
     add_trtllm_options(parser)
-    parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False)
+    parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False, workers=None)
 
 
 def _address(text: str) -> str:
@@ -197,6 +197,8 @@ def _run(
         try:
             engines = engines_of(arguments, load_tokenizer)
         except ValueError as error:
+            if arguments.workers is not None:
+                arguments.workers.end()
             return _refused(error)
         return _serve(arguments, engines, tls, announcement, began)
 
@@ -243,11 +245,24 @@ def _ordered(
         if ordered.standby is not None or ordered.engine != engine:
             raise ValueError(f"this process waits to become a replica with --engine {engine}")
         _check(ordered, registration)
-        ordered.stood_by = True
+        ordered.stood_by, ordered.workers = True, workers
         return ordered
 
-    prepare(engine, load_tokenizer)
-    return wait_for_order(path, take, arguments.standby_seconds)
+    # Without an order nobody else ends the processes that wait, too.
+    signal.signal(signal.SIGTERM, _leave)
+    workers = prepare(engine, load_tokenizer)
+    try:
+        return wait_for_order(path, take, arguments.standby_seconds)
+    except BaseException:
+        if workers is not None:
+            workers.end()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _refused(error: ValueError | OSError) -> int:
