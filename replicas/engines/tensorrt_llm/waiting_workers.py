@@ -5,6 +5,7 @@ says its own source). It takes such processes from outside (`_mpi_session`), if 
 it takes none.
 """
 
+import importlib
 import logging
 import os
 from typing import Any
@@ -53,9 +54,8 @@ def visible_gpus() -> int:
 
 
 def _make_ready() -> None:
-    import tensorrt_llm  # noqa: F401
-    import torch
-
+    importlib.import_module("tensorrt_llm")
+    torch = importlib.import_module("torch")
     rank = _meet()
     torch.cuda.set_device(rank % torch.cuda.device_count())
     torch.cuda.synchronize()
@@ -68,7 +68,6 @@ def _set_variable(name: str, value: str) -> None:
 
 def _meet() -> int:
     """Wait for all processes; return this one's number."""
-    from mpi4py import MPI
-
-    MPI.COMM_WORLD.barrier()
-    return int(MPI.COMM_WORLD.Get_rank())
+    world = importlib.import_module("mpi4py.MPI").COMM_WORLD
+    world.barrier()
+    return int(world.Get_rank())

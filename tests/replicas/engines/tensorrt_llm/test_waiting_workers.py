@@ -93,12 +93,12 @@ def test_the_environment_says_how_many_gpus_there_are(
 def test_each_process_makes_the_context_of_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
     world = SimpleNamespace(barrier=lambda: done.append("met"), Get_rank=lambda: 5)
-    mpi4py, torch = ModuleType("mpi4py"), ModuleType("torch")
-    mpi4py.__dict__["MPI"] = SimpleNamespace(COMM_WORLD=world)
+    mpi, torch = ModuleType("mpi4py.MPI"), ModuleType("torch")
+    mpi.__dict__["COMM_WORLD"] = world
     torch.__dict__["cuda"] = SimpleNamespace(
         set_device=done.append, device_count=lambda: 4, synchronize=lambda: done.append("made")
     )
-    for module in (mpi4py, torch, ModuleType("tensorrt_llm")):
+    for module in (ModuleType("mpi4py"), mpi, torch, ModuleType("tensorrt_llm")):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     waiting_workers._make_ready()
     assert done == ["met", 1, "made"]
