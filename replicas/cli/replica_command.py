@@ -21,7 +21,7 @@ from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
 from replicas.cli.model_tokenizer import LoadTokenizer
-from replicas.cli.preloading import preload_meanwhile
+from replicas.cli.preloading import check_preload, preload_meanwhile
 from replicas.cli.replica_engines import engines_of, prepare
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
@@ -180,6 +180,7 @@ def _run(
     configure_logging()
     began = None
     try:
+        check_preload(arguments.preload)
         preload_meanwhile(arguments.preload)
         if arguments.standby is not None:
             load_tokenizer = cache(load_tokenizer)
@@ -211,6 +212,7 @@ def _check(arguments: argparse.Namespace, registration: Registration) -> None:
         raise ValueError("--standby-seconds goes with --standby")
     if not arguments.listen:
         raise ValueError("give an address to serve on: --listen or --port")
+    check_preload(arguments.preload)
     registration.check(arguments)
     _tls(arguments)
 
