@@ -16,6 +16,8 @@ from gateway.scaling.settings import scaled_models
 from gateway.store.configured_store import open_store
 from protos.errors import StoreUnavailable
 from replicas.controller.model_scaler import ModelScaler
+from replicas.launchers.launcher import LauncherError
+from replicas.launchers.local_launcher import LocalLauncher
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,10 @@ async def serve_controller(config: Config) -> None:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        if "local" in launchers:
+        local = launchers.get("local")
+        if isinstance(local, LocalLauncher):
+            with contextlib.suppress(LauncherError):  # those that are left end by themselves
+                await local.end_slots()
             await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):
