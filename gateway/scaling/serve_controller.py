@@ -17,6 +17,7 @@ from gateway.scaling.settings import scaled_models
 from gateway.store.configured_store import open_store
 from protos.errors import StoreUnavailable
 from replicas.controller.model_scaler import ModelScaler
+from replicas.launchers.launcher import LauncherError
 from replicas.launchers.local_launcher import LocalLauncher
 
 log = logging.getLogger(__name__)
@@ -52,9 +53,11 @@ async def serve_controller(config: Config) -> None:
         for task in (running, reading):
             task.cancel()
         await asyncio.gather(running, reading, return_exceptions=True)
-        if isinstance(local := launchers.get("local"), LocalLauncher):
+        local = launchers.get("local")
+        if isinstance(local, LocalLauncher):
+            with contextlib.suppress(LauncherError):  # those that are left end by themselves
+                await local.end_slots()
             await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
-            await local.end_standby()
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):
             await controller.lease.leave()
