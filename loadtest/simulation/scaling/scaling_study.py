@@ -14,6 +14,7 @@ from loadtest.simulation.scalers.one_pool import OnePool
 from loadtest.simulation.scalers.static import Static
 from loadtest.simulation.scaling.calibration import Calibration, calibrate
 from loadtest.simulation.scaling.fluid_run import run_fluid
+from loadtest.simulation.scaling.history_forecast import HistoryForecast
 from loadtest.simulation.scaling.request_run import run_requests
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
 from loadtest.simulation.scaling.scaling_result import ScalingResult
@@ -146,6 +147,7 @@ def _run(
     counts = [pool.scaling.min for pool in pools]
     first = found.cheapest if found.cheapest in pools else pools[0]
     goodput = found.calibrations[first.name].goodput(load.slo.in_time).rate
+    forecaster = HistoryForecast(load.history) if name.startswith(OURS) else None
     # All begin with what the first moment needs.
     at = pools.index(first)
     needed = max(counts[at], -int(-load.curve.at(0.0) // goodput) if goodput else 0)
@@ -162,6 +164,7 @@ def _run(
             seed=scenario.seed,
             moves=scenario.moves,
             early=not name.startswith(OURS),
+            forecaster=forecaster,
         )
     return run_fluid(
         name,
@@ -173,6 +176,7 @@ def _run(
         every=scenario.every if name != "static" else load.curve.end,
         seed=scenario.seed,
         moves=scenario.moves,
+        forecaster=forecaster,
         step=step,
     )
 
