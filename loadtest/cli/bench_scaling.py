@@ -69,7 +69,12 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--budget", type=number, metavar="N", help="US dollars an hour, for ours")
     parser.add_argument("--level", choices=("requests", "fluid"), help="default: fluid from 100,000 requests on")
-    parser.add_argument("--every", type=number, metavar="N", help="seconds between rounds (default: 5; 15 if fluid)")
+    parser.add_argument(
+        "--every",
+        type=number,
+        metavar="N",
+        help="seconds between rounds (default: 5; fluid 15, or 30 from two days on)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--plot", type=output_file, metavar="FILE.png", help="also draw them over time")
@@ -145,11 +150,18 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
         load=load,
         pools=bounded,
         level=level,
-        every=arguments.every or (5.0 if level == "requests" else 15.0),
+        every=arguments.every or _every(level, load.curve.end),
         seed=arguments.seed,
         moves=not arguments.lose,
         budget=arguments.budget,
     )
+
+
+def _every(level: str, seconds: float) -> float:
+    """Return the seconds between rounds: a week has half a million of them at one a second."""
+    if level == "requests":
+        return 5.0
+    return 15.0 if seconds <= 2 * _DAY else 30.0
 
 
 def _load(arguments: argparse.Namespace, named: Any) -> "ScalingLoad":

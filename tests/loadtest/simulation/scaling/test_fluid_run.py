@@ -4,13 +4,13 @@ import random
 
 import pytest
 
+from loadtest.simulation.scalers.static import Static
 from loadtest.simulation.scaling.calibration import Calibration, calibrate
 from loadtest.simulation.scaling.fluid_run import FluidRun, run_fluid
 from loadtest.simulation.scaling.load_lengths import Lengths
 from loadtest.simulation.scaling.scaling_load import RateCurve, ScalingLoad
 from loadtest.simulation.scaling.scaling_study import Measured, Scenario, run_contender
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
-from loadtest.simulation.scalers.static import Static
 from protos.types import Shape
 from replicas.controller.scaling_settings import PoolScaling
 
