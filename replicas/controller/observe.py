@@ -4,6 +4,7 @@ from math import isfinite
 
 import msgspec
 
+from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory
 from replicas.controller.pool_state import learned_startups
 from replicas.controller.rate_history import RateSample, sampled, with_sample
@@ -30,7 +31,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     served, gpus = memory.served, sum(ready.get(pool.name, 0) * pool.shape.gpus for pool in scaling.pools)
     sample = _sample(memory, snapshot)
     if gpus and now - settled >= SETTLE:
-        ratio, per_gpu = max(demand.ttft_ratio, demand.tpot_ratio), sample.rate / gpus
+        ratio, per_gpu = lateness(demand, scaling.slo), sample.rate / gpus
         if 0 < ratio <= 1:
             served = max(served, per_gpu)
         elif ratio > 1:

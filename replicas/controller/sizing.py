@@ -7,6 +7,7 @@ import msgspec
 
 from replicas.controller.cost_gate import gated
 from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
 from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
@@ -84,7 +85,7 @@ def sized(
     elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
-    elif _late(snapshot):
+    elif _late(scaling, snapshot):
         reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
         # What the forecast expects of the next minutes is kept, too, unless it is refuted.
@@ -169,10 +170,10 @@ def _judged(
     scaling: ModelScaling, memory: Memory, before: float | None, snapshot: Snapshot, served: float, backlog: float
 ) -> Memory:
     """Return the memory with what follows from how clients are served for headroom and factor."""
-    now, demand = snapshot.now, snapshot.demand
-    ratio, seconds = max(demand.ttft_ratio, demand.tpot_ratio), now - (now if before is None else before)
+    now = snapshot.now
+    ratio, seconds = lateness(snapshot.demand, scaling.slo), now - (now if before is None else before)
     short = backlog > 0 or memory.sample.mean > served
-    late = _late(snapshot) if ratio > 0 else short
+    late = _late(scaling, snapshot) if ratio > 0 else short
     factor = memory.factor
     if not short and _quiet(memory, now):
         factor = learned_factor(factor, memory.sample.mean, served, ratio, seconds)
@@ -184,9 +185,9 @@ def _judged(
     )
 
 
-def _late(snapshot: Snapshot) -> bool:
-    """Whether the slowest clients have waited longer than the targets allow."""
-    return max(snapshot.demand.ttft_ratio, snapshot.demand.tpot_ratio) > 1
+def _late(scaling: ModelScaling, snapshot: Snapshot) -> bool:
+    """Whether more clients than may be have waited longer than the targets allow."""
+    return lateness(snapshot.demand, scaling.slo) > 1
 
 
 def _quiet(memory: Memory, now: float) -> bool:

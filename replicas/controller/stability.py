@@ -27,8 +27,8 @@ def down_window(scaling: ModelScaling, startup: float, need: float, highest: flo
     """Return for how many seconds capacity is kept after it was needed: `down_seconds` at most.
 
     To keep a replica for as long as it takes to start another costs at most twice what is best in hindsight. So that is
-    enough where the need has clearly fallen below the `highest` of the window, unless a forecast says that it comes back:
-    `lasting` is the highest rate that it expects.
+    enough where the need has clearly fallen below the `highest` of the window, unless a forecast says that it comes
+    back: `lasting` is the highest rate that it expects.
     """
     if need > CLEARLY * highest or (lasting is not None and lasting > CLEARLY * highest):
         return scaling.down_seconds
