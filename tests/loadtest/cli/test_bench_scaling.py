@@ -41,7 +41,7 @@ def test_a_load_from_files_is_compared_drawn_and_written(
     ("arguments", "problem"),
     [
         (("--load", "none.csv"), "none.csv: cannot be read"),
-        (("--load", "llmd-ramp", "--days", "0,1"), "--days is for files"),
+        (("--load", "llmd-ramp", "--days", "1,2"), "--days: the load has no two windows between day 1 and day 2"),
         (("--load", "llmd-ramp", "--shapes", "tp=x"), "--shapes: 'tp=x': expected"),
         (("--load", "llmd-ramp", "--shapes", "tp=2:ep=2"), "--shapes: tp=2:ep=2: ep=2 must divide"),
         (("--load", "llmd-ramp", "--profile", "none"), "--profile: no profile none"),
