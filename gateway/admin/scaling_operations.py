@@ -17,10 +17,9 @@ class ScalingQuery(Record, frozen=True, kw_only=True):
     model: Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description="Only this one.")] = None
 
 
-class DecisionsQuery(Record, frozen=True, kw_only=True):
+class DecisionsQuery(ScalingQuery, frozen=True, kw_only=True):
     """Query parameters that select decisions."""
 
-    model: Annotated[str, Meta(min_length=1, description="The model that was decided on.")]
     limit: Annotated[int, Meta(ge=1, le=MOST_EXPLAINED, description="Decisions at most, the newest ones.")] = 20
 
 
@@ -50,7 +49,7 @@ async def get_scaling(call: Call[ScalingQuery, None]) -> ScalingView:
 
 
 async def get_decisions(call: Call[DecisionsQuery, None]) -> Decisions:
-    """Return the last decisions on a model."""
+    """Return the last decisions."""
     return Decisions(decisions=await call.service.scaling.decisions(call.query.model, call.query.limit))
 
 
@@ -85,7 +84,7 @@ OPERATIONS: Final = (
         "GET",
         "/admin/scaling/decisions",
         "listScalingDecisions",
-        "The last decisions on a model, with the figures that they were made from",
+        "The last decisions, with the figures that they were made from",
         get_decisions,
         Decisions,
         DecisionsQuery,

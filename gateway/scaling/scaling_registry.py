@@ -72,15 +72,16 @@ class ScalingRegistry:
             models=[_shown(one, told.get(one.name), overrides.get(one.name, NO_OVERRIDE)) for one in wanted],
         )
 
-    async def decisions(self, model: str, most: int) -> list[DecisionRecord]:
-        """The last decisions on a model, the newest last.
+    async def decisions(self, model: str | None, most: int) -> list[DecisionRecord]:
+        """The last decisions, on one model or on all, the newest last.
 
         Raises:
             ReplicaNotFound: No such model scales.
         """
-        self._model(model)
+        if model is not None:
+            self._model(model)
         found = await read_decisions(self._storage, most=MOST_READ * max(len(self._models), 1))
-        return [record for record in found if record.model == model][-most:]
+        return [record for record in found if model in (None, record.model)][-most:]
 
     async def set_replicas(self, model: str | None, pool: str, replicas: int | None, actor: str) -> OverrideView:
         """Have a pool of `replicas`, whatever would be wanted; None: what is wanted again.

@@ -43,6 +43,11 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-kv-reuse", action="store_true", help="prompts share nothing, and no KV events are sent")
     group.add_argument("--kv-fraction", type=float, help="of the GPU memory that is free (default: 0.9)")
     group.add_argument("--kv-tokens", type=int, help="at most so many tokens")
+    group.add_argument(
+        "--kv-no-profiling",
+        action="store_true",
+        help="start without running the model to find out what memory is left: --kv-tokens is known from another start",
+    )
     group.add_argument("--kv-host-gib", type=float, help="main memory for blocks that leave the GPU")
     group.add_argument("--kv-block-tokens", type=int, help="tokens of a block (default: 32)")
     group.add_argument("--kv-dtype", help="as fp8 (default: auto)")
@@ -80,7 +85,8 @@ def kv_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
         "dtype": arguments.kv_dtype,
         "event_buffer": arguments.kv_event_buffer,
     }
-    return {"block_reuse": not arguments.no_kv_reuse} | {k: v for k, v in given.items() if v is not None}
+    switches = {"block_reuse": not arguments.no_kv_reuse, "profiled": not arguments.kv_no_profiling}
+    return switches | {k: v for k, v in given.items() if v is not None}
 
 
 def retention_arguments(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One decision about a model's size: what the load asks for, kept within bounds and reached as fast as it may be."""
 
 from collections.abc import Mapping
+from math import inf
 
 import msgspec
 
@@ -13,6 +14,7 @@ from replicas.controller.pool_state import PoolState, pool_states
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.sizing import Sizing, sized
 from replicas.controller.snapshot import Snapshot
+from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, with_spot
 from replicas.controller.stability import most_now, with_wanted
 
 
@@ -25,32 +27,54 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
     sizing = _idle(scaling, memory, now) or sized(scaling, memory, snapshot, states, pools)
     memory = sizing.memory
     reasons, warnings = list(sizing.reasons), [*_missing(states), *sizing.warnings]
-    counts = dict(sizing.counts)
+    counts, spots = {}, {}
+    lost_at = dict(memory.spot_lost_at)
     for name, state in states.items():
-        count = min(max(counts[name], state.settings.min), state.most)
+        count = min(max(sizing.counts[name] if state.seen else state.counted, state.settings.min), state.most)
         fastest = most_now(scaling, state.settings, memory.wanted, now, state.counted)
         if count > fastest:
             reasons.append(f"Pool {name} grows to {fastest} for now, as fast as it may.")
-        # Replicas that do not come to be ready count as well, for as long as they are there.
-        counts[name] = min(min(count, fastest) + state.stuck, max(state.settings.max, state.settings.min))
-    for name, count in snapshot.pinned.items():
-        if name in states:
-            counts[name] = min(max(count, 0), states[name].settings.max)
-            reasons.insert(0, f"Pool {name} is set to {counts[name]}.")
-            if counts[name] != count:
-                warnings.append(f"Pool {name} is set to {count}, and has {states[name].settings.max} at most.")
+            count = fastest
+        if name in snapshot.pinned:
+            count = min(max(snapshot.pinned[name], 0), state.settings.max)
+            reasons.insert(0, f"Pool {name} is set to {count}.")
+            if count != snapshot.pinned[name]:
+                warnings.append(f"Pool {name} is set to {snapshot.pinned[name]}, and has {count} at most.")
+        counts[name] = count
+        if state.seen and lost_spot(state, memory.spot.get(name, 0), memory.decided.get(name, 0)):
+            lost_at[name] = now
+        price, interruptions = spot_market(state, snapshot)
+        wary = 0 <= now - lost_at.get(name, -inf) < WARY_SECONDS
+        spots[name] = with_spot(state, count, price, interruptions, wary=wary)
+        if spots[name].reason:
+            reasons.append(spots[name].reason)
+    # Replicas that do not come to be ready count as well, for as long as they are there.
+    wanted = {
+        name: min(spot.wanted + states[name].stuck, max(states[name].settings.max, spot.wanted))
+        for name, spot in spots.items()
+    }
     decision = Decision(
         at=now,
         pools={
-            name: PoolDecision(wanted=counts[name], needed=sizing.needed[name], reason=reasons[0]) for name in states
+            name: PoolDecision(
+                wanted=wanted[name], spot=spots[name].spot, needed=sizing.needed[name], reason=reasons[0]
+            )
+            for name in states
         },
-        cost=_cost(scaling, counts),
+        cost=_cost(states, snapshot, wanted, spots),
         inputs=sizing.inputs,
         reasons=reasons,
         warnings=warnings,
     )
-    wanted = with_wanted(memory.wanted, counts, now, scaling.up_seconds)
-    return decision, msgspec.structs.replace(memory, wanted=wanted, at=now)
+    return decision, msgspec.structs.replace(
+        memory,
+        at=now,
+        wanted=with_wanted(memory.wanted, counts, now, scaling.up_seconds),
+        decided=counts,
+        reserve={name: spot.reserve for name, spot in spots.items()},
+        spot={name: spot.spot for name, spot in spots.items()},
+        spot_lost_at=lost_at,
+    )
 
 
 def _idle(scaling: ModelScaling, memory: Memory, now: float) -> Sizing | None:
@@ -81,8 +105,16 @@ def _missing(states: Mapping[str, PoolState]) -> list[str]:
     return problems
 
 
-def _cost(scaling: ModelScaling, counts: Mapping[str, int]) -> float | None:
+def _cost(
+    states: Mapping[str, PoolState], snapshot: Snapshot, wanted: Mapping[str, int], spots: Mapping[str, SpotPlan]
+) -> float | None:
     """Return dollars an hour; None where a price that counts is unknown."""
-    if any(pool.price is None and counts[pool.name] for pool in scaling.pools):
-        return None
-    return sum(counts[pool.name] * (pool.price or 0.0) for pool in scaling.pools)
+    total = 0.0
+    for name, state in states.items():
+        spot = spots[name].spot
+        spot_price, _ = spot_market(state, snapshot)
+        for count, price in ((wanted[name] - spot, state.settings.price), (spot, spot_price)):
+            if count and price is None:
+                return None
+            total += count * (price or 0.0)
+    return total

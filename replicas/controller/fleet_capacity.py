@@ -7,6 +7,9 @@ from replicas.controller.capacity import ReplicaCapacity
 from replicas.controller.queueing import most_load
 from replicas.controller.scaling_settings import ModelScaling
 
+#: Busy share that is always allowed: where the SLO needs an emptier fleet still, more replicas are no way to reach it.
+LEAST_LOAD = 0.3
+
 
 class FleetCapacity:
     """Requests per second of any counts of a model's replicas. `replicas` has what one of each pool serves.
@@ -49,8 +52,9 @@ class FleetCapacity:
             return 0.0
         slack /= replicas
         full = sum(count * replica.full_rate for count, replica in parts)
-        load = most_load(slots, answers / full, slack, self._late) if full > 0 else 0.0
+        load = max(most_load(slots, answers / full, slack, self._late), LEAST_LOAD) if full > 0 else 0.0
         rate = sum(count * replica.rate(load) for count, replica in parts)
         if prompts:
-            rate = min(rate, prompts * most_load(replicas, replicas / prompts, slack, self._late))
+            busy = max(most_load(replicas, replicas / prompts, slack, self._late), LEAST_LOAD)
+            rate = min(rate, prompts * busy)
         return rate * self._factor

@@ -30,8 +30,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     `settled_at` when what runs has last changed, `short_at` when it was last too little, `settle_seconds` what either
     takes to be no more felt. `served` is the highest rate per GPU that was served in time. `startup` has the seconds
     that starts have taken, by pool, `oldest_start` how long the oldest has lasted so far, and `ready` how many were
-    ready. What was learned by outcome: `factor` corrects the capacity, `headroom` is the share of growths that is
-    prepared for, `weights` are those of signals by pool, and `pending` have no outcome yet.
+    ready. `decided` are the counts that the load
+    asked for last, `reserve` what was wanted beyond them in case spot replicas are lost, `spot` the spot ones wanted,
+    and `spot_lost_at` when many of these were lost. What was learned by outcome: `factor` corrects the capacity,
+    `headroom` is the share of growths that is prepared for, `weights` are those of signals by pool, and `pending` have
+    no outcome yet.
     """
 
     at: float | None = None
@@ -47,6 +50,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     startup: Mapping[str, float] = {}
     oldest_start: Mapping[str, float] = {}
     ready: Mapping[str, int] = {}
+    decided: Mapping[str, int] = {}
+    reserve: Mapping[str, int] = {}
+    spot: Mapping[str, int] = {}
+    spot_lost_at: Mapping[str, float] = {}
     settled_at: float | None = None
     short_at: float | None = None
     settle_seconds: float = 60.0

@@ -52,13 +52,18 @@ class _Search:
         self._capacity, self._rate = capacity, rate
         self._counts = {pool.name: pool.least for pool in ranges}
         self._most = {pool.name: pool.most for pool in ranges}
+        #: What one more replica adds at most; pairs are not bounded so, since each of both sides adds nothing alone.
+        self._bounds = (
+            {pool.name: capacity.most(pool.name) for pool in ranges}
+            if all(pool.role is Role.BOTH for pool in ranges) and all(capacity.most(pool.name) > 0 for pool in ranges)
+            else {}
+        )
         self._key: tuple[float, int, int, tuple[int, ...]] | None = None
         self.best: dict[str, int] | None = None
 
     def look(self, depth: int = 0, cost: float = 0.0) -> None:
         """Look through the counts of the pools from `depth` on, where those before it cost `cost`."""
-        rest = cost + sum(pool.price * pool.least for pool in self._ranges[depth:])
-        if self._key is not None and round(rest, 9) > self._key[0]:
+        if self._key is not None and round(self._least_cost(depth, cost), 9) > self._key[0]:
             return
         if depth == len(self._ranges):
             self._take(cost)
@@ -80,6 +85,16 @@ class _Search:
                 self._counts[pool.name] = count
                 self.look(depth + 1, cost + count * pool.price)
         self._counts[pool.name] = pool.least
+
+    def _least_cost(self, depth: int, cost: float) -> float:
+        """What a mix costs at least with the counts of the pools before `depth`: as if parts of replicas ran."""
+        rest = self._ranges[depth:]
+        cost += sum(pool.price * pool.least for pool in rest)
+        if not self._bounds:
+            return cost
+        missing = self._rate - sum(count * self._bounds[name] for name, count in self._counts.items())
+        cheapest = min((pool.price / self._bounds[pool.name] for pool in rest), default=0.0)
+        return cost + max(0.0, missing) * cheapest
 
     def _least_enough(self, depth: int) -> int | None:
         """The least count of a pool with which, and with all that later pools may have, the rate is served."""

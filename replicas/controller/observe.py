@@ -30,10 +30,15 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     served, gpus = memory.served, sum(ready.get(pool.name, 0) * pool.shape.gpus for pool in scaling.pools)
     sample = _sample(memory, snapshot)
     if gpus and now - settled >= SETTLE:
-        in_time = max(demand.ttft_ratio, demand.tpot_ratio) <= 1
-        per_gpu = sample.rate / gpus
-        served = max(served, per_gpu) if in_time else min(served, _TOO_MUCH * per_gpu)
+        ratio, per_gpu = max(demand.ttft_ratio, demand.tpot_ratio), sample.rate / gpus
+        if 0 < ratio <= 1:
+            served = max(served, per_gpu)
+        elif ratio > 1:
+            served = min(served, _TOO_MUCH * per_gpu)
     busy = memory.busy_at is None or memory.busy_at > now or _busy(demand)
+    if memory.busy_at is None and _is_at_zero(scaling, snapshot):
+        # Where nothing runs and nobody asks nothing is begun, as if it had gone to zero just now.
+        memory, busy = msgspec.structs.replace(memory, busy_at=now - scaling.idle_seconds), False
     startup, oldest = learned_startups(memory, snapshot)
     return msgspec.structs.replace(
         memory,
@@ -63,3 +68,10 @@ def _sample(memory: Memory, snapshot: Snapshot) -> RateSample:
 def _busy(demand: Demand) -> bool:
     """Whether there is any request; where nobody has counted them there may be some."""
     return demand.window <= 0 or demand.requests_per_second > 0 or demand.waiting > 0 or demand.in_flight > 0
+
+
+def _is_at_zero(scaling: ModelScaling, snapshot: Snapshot) -> bool:
+    """Whether nothing runs and nobody is there: a request that waits is seen whatever window it is counted in."""
+    pools, demand = [snapshot.pools.get(pool.name) for pool in scaling.pools], snapshot.demand
+    nothing = all(pool is not None and not (pool.ready or pool.starting or pool.stopping) for pool in pools)
+    return nothing and not (demand.requests_per_second > 0 or demand.waiting > 0 or demand.in_flight > 0)

@@ -20,7 +20,7 @@ _LATE_TIME = 2.0
 #: Bounds of the factor, and the seconds in which it follows what was observed, downwards and upwards.
 LEAST_FACTOR, MOST_FACTOR, _DOWN_SECONDS, _UP_SECONDS = 0.3, 1.3, 120.0, 1800.0
 #: Busy share from which a miss, or none, says something of the capacity.
-_BUSY_MISS, _BUSY_HIT = 0.5, 0.9
+BUSY_MISS, _BUSY_HIT = 0.5, 0.9
 #: Ratio to the target below which clients are served with room to spare.
 _WITH_ROOM = 0.8
 #: What is taken for the capacity of a rate at which clients waited too long, or had room to spare.
@@ -83,7 +83,7 @@ def learned_factor(factor: float, rate: float, capacity: float, ratio: float, se
     if capacity <= 0 or rate <= 0:
         return factor
     busy, seconds = rate / capacity, min(max(seconds, 0.0), 60.0)
-    if ratio > 1 and busy > _BUSY_MISS:
+    if ratio > 1 and busy > BUSY_MISS:
         aim, speed = factor * busy * _BELOW, _DOWN_SECONDS
         if aim >= factor:
             return factor

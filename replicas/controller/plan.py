@@ -87,12 +87,8 @@ def with_less(
     if fewer is None or fewer == now:
         return None
     ready = {name: min(state.ready, fewer[name]) for name, state in states.items()}
-    if (
-        capacity.rate(ready) < rate
-        and any(state.coming for state in states.values())
-        and any(fewer[name] < state.ready for name, state in states.items())
-    ):
-        return None
+    if capacity.rate(ready) < rate and any(fewer[name] < state.ready for name, state in states.items()):
+        return None  # what is to stay is not ready yet
     return Plan(counts=fewer, reason=f"What is left serves {capacity.rate(fewer):.2f} requests/s.")
 
 

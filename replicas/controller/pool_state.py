@@ -25,18 +25,31 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     coming: int
     stuck: int
     seen: bool
+    decided: int | None
+    reserve: int
 
     @property
     def counted(self) -> int:
-        """Replicas that serve or soon will."""
-        return self.ready + self.coming
+        """Replicas that serve or soon will: those that were decided on, which others start and stop until it is so.
+
+        Before the first decision, and where none can be started, it is those that are there.
+        """
+        if self.decided is None:
+            return self.present
+        return min(self.present, self.decided) if self.snapshot.unavailable else self.decided
+
+    @property
+    def present(self) -> int:
+        """Replicas that are there or are starting, without the reserve."""
+        there = self.ready + self.coming
+        return max(there - self.reserve, min(there, self.settings.min))
 
     @property
     def most(self) -> int:
         """Replicas that it can have: no more than now while its launcher cannot start any."""
         most = self.settings.max - self.stuck
         if self.snapshot.unavailable:
-            most = min(most, self.counted)
+            most = min(most, self.present)
         return max(most, min(self.settings.min, self.settings.max), 0)
 
 
@@ -57,6 +70,8 @@ def pool_states(scaling: ModelScaling, snapshot: Snapshot, memory: Memory) -> di
             coming=len(now.starting) - stuck,
             stuck=stuck,
             seen=seen is not None,
+            decided=memory.decided.get(pool.name),
+            reserve=memory.reserve.get(pool.name, 0),
         )
     return states
 

@@ -17,6 +17,9 @@ def late_share(load: float, servers: float, seconds: float, slack: float) -> flo
     density = exp(-beta * beta / 2) / sqrt(2 * pi)
     below = (1 + erf(beta / sqrt(2))) / 2
     waits = density / (density + beta * below)
+    if load < 1.0:
+        # Few servers with little to do (Sakasegawa, "An approximation formula Lq = a rho^b / (1 - rho)", 1977).
+        waits = min(waits, load ** (sqrt(2 * (servers + 1)) - 1.0))
     return waits * exp(-max(slack, 0.0) * servers * (1.0 - load) / seconds) if seconds > 0 else 0.0
 
 

@@ -11,7 +11,7 @@ from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
 from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
 from replicas.controller.observe import SETTLE
-from replicas.controller.outcomes import learned_factor, learned_headroom, with_signals
+from replicas.controller.outcomes import BUSY_MISS, learned_factor, learned_headroom, with_signals
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
 from replicas.controller.pool_capacities import pool_capacities
 from replicas.controller.pool_state import PoolState
@@ -84,6 +84,8 @@ def sized(
     elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
+    elif _late(snapshot):
+        reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
         # What the forecast expects of the next minutes is kept, too, unless it is refuted.
         rate = max(kept, lasting or 0.0) if need.forecast > 0 else kept
@@ -154,7 +156,8 @@ def _felt(
         inputs[f"pressure_{name}"] = pressed_here
         inputs.update({f"signal_{signal}_{name}": value for signal, value in signals.named().items()})
         inputs.update({f"weight_{signal}_{name}": known[signal] for signal in WEIGHTS})
-        if pressed_here > PRESSED:
+        # Where less than half of what is ready has work, more of it is no help.
+        if pressed_here > PRESSED and (signals.tokens > BUSY_MISS or not served):
             pressed = max(pressed, pressed_here)
             grown[name] = min(ceil(states[name].ready * pressed_here), max(states[name].most, grown[name]))
     if not pressed or grown == counted(states) or any(state.coming for state in states.values()):
@@ -169,7 +172,7 @@ def _judged(
     now, demand = snapshot.now, snapshot.demand
     ratio, seconds = max(demand.ttft_ratio, demand.tpot_ratio), now - (now if before is None else before)
     short = backlog > 0 or memory.sample.mean > served
-    late = ratio > 1 if ratio > 0 else short
+    late = _late(snapshot) if ratio > 0 else short
     factor = memory.factor
     if not short and _quiet(memory, now):
         factor = learned_factor(factor, memory.sample.mean, served, ratio, seconds)
@@ -179,6 +182,11 @@ def _judged(
         headroom=learned_headroom(memory.headroom, scaling.slo.in_time, seconds, late=late),
         factor=factor,
     )
+
+
+def _late(snapshot: Snapshot) -> bool:
+    """Whether the slowest clients have waited longer than the targets allow."""
+    return max(snapshot.demand.ttft_ratio, snapshot.demand.tpot_ratio) > 1
 
 
 def _quiet(memory: Memory, now: float) -> bool:

@@ -42,7 +42,7 @@ async def healthz(services: Services, exchange: HttpExchange) -> None:
 
 
 async def readyz(services: Services, exchange: HttpExchange) -> None:
-    """Answer 200 when every model has a replica, or none by intention, and some tenant's requests would be served, else 503.
+    """Answer 200 when every model has a replica (or none, by intention) and some tenant would be served, else 503.
 
     It says what is wrong, in either case, with counts and no addresses.
     """

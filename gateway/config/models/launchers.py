@@ -29,10 +29,12 @@ class LocalLauncher(Record, frozen=True, kw_only=True):
 
 
 class CommandLauncher(Record, frozen=True, kw_only=True):
-    """Commands of the operator's own. Each gets one JSON document on its standard input, and writes one."""
+    """Commands of the operator's own, with JSON in and out; docs/scaling.md says what they get and have to write."""
 
     start: Annotated[_Command, Meta(description="Starts replicas: `{replicas: [{id, model, pool, shape, ...}]}`.")]
-    observe: Annotated[_Command, Meta(description="Tells what exists: `{replicas: [{id, step, address, ...}]}`.")]
+    observe: Annotated[
+        _Command, Meta(description="Tells what exists: `{replicas: [{id, model, pool, step, since, ...}]}`.")
+    ]
     stop: Annotated[_Command, Meta(description="Ends replicas: `{ids: [...], grace_seconds: N}`.")]
     timeout_seconds: Annotated[
         float, Meta(gt=0, le=3600, description="After so long a command is killed, and counts as failed.")

@@ -33,7 +33,10 @@ class ChunkingPolicy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KvOptions:
-    """Options of the KV cache: `max_tokens`, `host_bytes` of main memory behind the GPU's; None: library default."""
+    """Options of the KV cache: `max_tokens`, `host_bytes` of main memory behind the GPU's; None: library default.
+
+    `profiled` False: the library does not run the model to find out how much memory is left; `max_tokens` says it.
+    """
 
     block_reuse: bool = True
     free_memory_fraction: float = 0.9
@@ -42,8 +45,11 @@ class KvOptions:
     tokens_per_block: int = 32
     dtype: str = "auto"
     event_buffer: int = EVENT_BUFFER
+    profiled: bool = True
 
     def __post_init__(self) -> None:
+        if not self.profiled and self.max_tokens is None:
+            raise ValueError("without profiling nothing says how large the KV cache is: give its tokens")
         if not 0 < self.free_memory_fraction <= 1:
             raise ValueError("the fraction of free GPU memory is above 0 and at most 1")
         if self.tokens_per_block < 1 or self.event_buffer < 0 or (self.host_bytes or 0) < 0:

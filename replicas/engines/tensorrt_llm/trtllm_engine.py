@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from protos.launch_step import LaunchStep
 from protos.types import Failure, Finish, FinishReason, KvCreated, KvEvent, ReplicaInfo, Submit
@@ -26,8 +27,9 @@ from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
 
 log = logging.getLogger(__name__)
 
-#: Seconds in which others may be told that loading begins: then the event loop stands still.
-_TELL_SECONDS = 0.05
+#: The library has no argument for it, and passes variables with such names to its processes. Versions that do not know
+#: it profile all the same.
+SKIP_PROFILING: Final = "TRTLLM_SKIP_KV_CACHE_ESTIMATION"
 
 
 class _Group:
@@ -83,7 +85,8 @@ class TensorRtLlmEngine:
         Loading blocks the event loop for minutes: the library sets up signals and processes from the main thread.
         """
         tell(LaunchStep.LOAD)
-        await asyncio.sleep(_TELL_SECONDS)
+        if not self._options.kv.profiled:
+            os.environ[SKIP_PROFILING] = "1"
         self._llm = self._library.llm(**llm_arguments(self._options, self._library))
         tell(LaunchStep.WARM_UP)
         async with asyncio.timeout(self._options.warmup_seconds):
@@ -93,6 +96,10 @@ class TensorRtLlmEngine:
             await polling.drain(self._llm.get_kv_cache_events_async, self._cache_event, self._options.look_seconds)
         if not self._accounts.blocks_total:
             log.warning("the engine does not say how large its KV cache is")
+        elif self._options.kv.profiled:
+            # For the starts of others like it.
+            tokens = self._accounts.blocks_total * self._options.kv.tokens_per_block
+            log.info("the KV cache has %d tokens: --kv-tokens %d --kv-no-profiling", tokens, tokens)
         self.info = describe(self._options, self._library.version, self._accounts.blocks_total)
 
     async def stop(self) -> None:

@@ -64,7 +64,13 @@ def model(**fields: Any) -> ModelStatus:
 
 def at_zero() -> ModelStatus:
     empty = pool(name="zero", min=0, max=2, wanted=0, needed=0, ready=0, starting=[], price_per_hour=None)
-    fields = {"cost_per_hour": None, "wanted_cost_per_hour": None, "demand": None, "forecast": None, "decisions": []}
+    fields: dict[str, Any] = {
+        "cost_per_hour": None,
+        "wanted_cost_per_hour": None,
+        "demand": None,
+        "forecast": None,
+        "decisions": [],
+    }
     return model(model="z", pools=[empty], **fields)
 
 

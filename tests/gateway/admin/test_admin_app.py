@@ -164,13 +164,31 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "/admin/replicas/drain": ("", {"target": "p", "model": "m"}),
     "/admin/replicas/resume": ("", {"target": "p", "model": "m"}),
     "/admin/providers/{name}": ("openai", {"key": "sk-0123456789"}),
+    "/admin/scaling/set": ("", {"pool": "scaled", "replicas": 1}),
+    "/admin/scaling/pause": ("", {"model": "scaled"}),
+    "/admin/scaling/resume": ("", {"model": "scaled"}),
 }
+#: Beside a model like any other, one whose pool scales.
+POOLS = [
+    {"name": "p", "engine": "simulated", "replicas": 1},
+    {
+        "name": "scaled",
+        "engine": "simulated",
+        "replicas": "registered",
+        "launcher": "local",
+        "scaling": {"min": 0, "max": 1},
+    },
+]
+MODELS = [
+    {"name": name, "tokenizer": "t", "context": 9, "pools": [pool]}
+    for name, pool in zip(("m", "scaled"), POOLS, strict=True)
+]
 
 
 async def test_the_store_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operation that needs it says so within the bound."""
     monkeypatch.setenv("PENSTOCK_TEST_ENCRYPTION_KEY", bytes(32).hex())
-    config = config_of(store={"encryption_key": {"env": "PENSTOCK_TEST_ENCRYPTION_KEY"}})
+    config = config_of(store={"encryption_key": {"env": "PENSTOCK_TEST_ENCRYPTION_KEY"}}, models=MODELS)
 
     async with bench_of("unix:///nonexistent/store.sock", config, timeout=0.5) as bench:
         for operation in OPERATIONS:

@@ -64,7 +64,9 @@ def test_a_plain_command_line(options: Any) -> None:
 def test_every_group_of_options_arrives(options: Any) -> None:
     found = options(
         *words("--tp 8 --ep 4 --pp 2 --cp 2 --moe-tp 2 --attention-dp --role prefill --max-sequence-tokens 4096"),
-        *words("--kv-fraction 0.5 --kv-tokens 9000 --kv-host-gib 0.5 --kv-block-tokens 64 --kv-dtype fp8"),
+        *words(
+            "--kv-fraction 0.5 --kv-tokens 9000 --kv-host-gib 0.5 --kv-block-tokens 64 --kv-dtype fp8 --kv-no-profiling"
+        ),
         *words("--scheduler static_batch --chunking equal_progress --max-batch-size 16 --max-num-tokens 512"),
         *words("--retain-prompt 80 --retain-prompt-seconds 1.5 --retain-answer 10 --transceiver NIXL"),
         *words("--adapter a=/a --adapter b=/b=c --lora-rank 8 --guided-backend xgrammar --end-id 5 --end-id 6"),
@@ -73,6 +75,7 @@ def test_every_group_of_options_arrives(options: Any) -> None:
     assert (found.context_parallel, found.moe_tp, found.attention_dp, found.role.value) == (2, 2, True, "prefill")
     kv = found.kv
     assert (kv.free_memory_fraction, kv.max_tokens, kv.host_bytes, kv.tokens_per_block) == (0.5, 9000, 2**29, 64)
+    assert not kv.profiled
     assert (found.scheduler.value, found.chunking.value) == ("STATIC_BATCH", "EQUAL_PROGRESS")
     assert (found.max_batch_size, found.max_num_tokens) == (16, 512)
     assert (found.retention.prompt_ms, found.retention.decode_priority) == (1500, 10)

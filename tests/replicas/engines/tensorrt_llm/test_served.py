@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from unittest import mock
 
 import pytest
 
+from protos.launch_step import LaunchStep
 from protos.types import Adapter, FinishReason, KvUpdate
 from replicas.engines.tensorrt_llm.options import LoraOptions
-from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
+from replicas.engines.tensorrt_llm.trtllm_engine import SKIP_PROFILING, TensorRtLlmEngine
 from replicas.replica_server import ReplicaServer, serve_pool
 from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.session_transport import SessionConnection
@@ -149,3 +151,28 @@ async def test_loaded_adapters_and_kv_blocks_are_told_to_workers() -> None:
             await second.hello()
             assert (await second.step()).adapters == ("customer-42",)
     await engine.stop()
+
+
+async def test_a_known_cache_is_not_profiled(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv(SKIP_PROFILING, "")  # so that it is taken back at the end
+    del os.environ[SKIP_PROFILING]
+    seen: list[str | None] = []
+    original = LLM.__init__
+
+    def noted(self: LLM, *args: object, **kwargs: object) -> None:
+        seen.append(os.environ.get(SKIP_PROFILING))
+        original(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LLM, "__init__", noted)
+    caplog.set_level("INFO")
+    steps: list[LaunchStep] = []
+    for profiled in (True, False):
+        engine = trt_engine(profiled=profiled)
+        await engine.start(steps.append)
+        await engine.stop()
+    assert seen == [None, "1"]
+    assert steps == [LaunchStep.LOAD, LaunchStep.WARM_UP] * 2
+    said = [message for message in caplog.messages if "--kv-no-profiling" in message]
+    assert said == ["the KV cache has 16000 tokens: --kv-tokens 16000 --kv-no-profiling"]
+    with pytest.raises(ValueError, match="without profiling"):
+        trt_engine(profiled=False, max_tokens=None)
