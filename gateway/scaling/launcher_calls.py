@@ -59,9 +59,8 @@ class LauncherCalls:
         return self._failed.pop("start", "") if self._is_free() else ""
 
     def look(self) -> None:
-        """Begin to look at what runs, unless a call is under way."""
-        if self._is_free():
-            self._seen = None
+        """Begin to look at what runs, unless a call is under way, or the answer to the last look was not heard yet."""
+        if self._is_free() and self._seen is None:
             self._begin("observe", self._observe())
 
     async def answered(self) -> Sequence[LaunchedReplica] | None:

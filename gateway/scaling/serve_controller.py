@@ -13,11 +13,14 @@ from gateway.config.secret_variables import environment_without, provider_variab
 from gateway.config.settings import Config
 from gateway.scaling.build_launchers import build_launchers
 from gateway.scaling.controller import Controller
+from gateway.scaling.preloading import Preloading, checkpoints
 from gateway.scaling.settings import scaled_models
 from gateway.scaling.spot_prices import SpotPriceSource
 from gateway.store.configured_store import open_store
 from protos.errors import StoreUnavailable
 from replicas.controller.model_scaler import ModelScaler
+from replicas.launchers.launcher import LauncherError
+from replicas.launchers.local_launcher import LocalLauncher
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +56,20 @@ async def serve_controller(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     running = asyncio.create_task(controller.run())
+    preloading = Preloading(controller.models, checkpoints(config), lambda: controller.lease.held is not None)
+    reading = asyncio.create_task(preloading.run())
     stopping = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        if "local" in launchers and await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS):
-            await controller.forget_all("local")
+        for task in (running, reading):
+            task.cancel()
+        await asyncio.gather(running, reading, return_exceptions=True)
+        local = launchers.get("local")
+        if isinstance(local, LocalLauncher):
+            with contextlib.suppress(LauncherError):  # those that are left end by themselves
+                await local.end_slots()
+            if await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS):
+                await controller.forget_all("local")
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):
             await controller.lease.leave()

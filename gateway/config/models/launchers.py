@@ -39,7 +39,7 @@ class CommandLauncher(Record, frozen=True, kw_only=True):
     ]
     stop: Annotated[_Command, Meta(description="Ends replicas: `{ids: [...], grace_seconds: N}`.")]
     timeout_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="After so long a command is killed, and counts as failed.")
+        float, Meta(gt=0, le=35, description="After so long a command is killed, and counts as failed.")
     ] = 30.0
 
 

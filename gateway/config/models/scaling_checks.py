@@ -17,6 +17,8 @@ _OWN_ARGUMENTS: Final = (
     "--pp",
     "--role",
     "--drain-seconds",
+    "--standby",
+    "--standby-seconds",
     "--model-version",
     "--listen",
     "--port",
