@@ -6,20 +6,21 @@ stopped.
 """
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
-from gateway.scaling.demand.demand_reports import Report, demand_reports
+from gateway.scaling.demand.demand_reports import HURRY, Report, demand_reports
 from gateway.scaling.intents import INTENTS, Intent, read_intents
 from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
@@ -54,6 +55,14 @@ _NOT_IN_IDS: Final = re.compile(r"[^a-z0-9]+")
 def new_id(pool: str) -> str:
     """Return an id that is unique for ever, and tells the pool."""
     return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
+
+
+class Channels(Protocol):
+    """A store with channels, as `Store` is."""
+
+    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call `heard` for each message until the store is lost. Raises StoreUnavailable."""
+        ...
 
 
 class Inputs(msgspec.Struct):
@@ -99,15 +108,19 @@ class Controller:
         #: The last starts that each launcher was asked for.
         self._started: dict[str, Sequence[Intent]] = {}
         self._times = StepTimes()
+        #: Set when a request waits for a first replica.
+        self._hurry = asyncio.Event()
         self._token: int | None = None
         self._learned: dict[str, Learned] = {}
         self._learned_at = 0.0
         self._remembered_at = 0.0
         self._state = ""
 
-    async def run(self) -> None:
-        """Act whenever this process has the lease, until cancelled."""
+    async def run(self, channels: Channels | None = None) -> None:
+        """Act whenever this process has the lease, until cancelled: once a second, and when `channels` say so."""
         tasks = [asyncio.create_task(self._renew())]
+        if channels is not None:
+            tasks.append(asyncio.create_task(self._listen(channels)))
         if self._prices is not None:
             tasks.append(asyncio.create_task(self._prices.run()))
         try:
@@ -117,7 +130,9 @@ class Controller:
                 except Exception:
                     # Any error: a fleet that nobody looks after is worse than one failed round.
                     log.exception("a round of the controller")
-                await asyncio.sleep(ROUND_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), ROUND_SECONDS)
+                self._hurry.clear()
         finally:
             for task in tasks:
                 task.cancel()
@@ -128,6 +143,12 @@ class Controller:
         """Abandon calls and fits that are under way."""
         await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
         await asyncio.gather(*(one.rates.aclose() for one in self.models))
+
+    async def _listen(self, channels: Channels) -> None:
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await channels.hear(HURRY, self._hurry.set)
+            await asyncio.sleep(ROUND_SECONDS)
 
     async def _renew(self) -> None:
         while True:

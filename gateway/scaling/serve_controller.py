@@ -55,7 +55,7 @@ async def serve_controller(config: Config) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    running = asyncio.create_task(controller.run())
+    running = asyncio.create_task(controller.run(store))
     preloading = Preloading(controller.models, checkpoints(config), lambda: controller.lease.held is not None)
     reading = asyncio.create_task(preloading.run())
     stopping = asyncio.create_task(stopped.wait())

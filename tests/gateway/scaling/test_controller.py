@@ -1,8 +1,11 @@
+import asyncio
+
 import msgspec
 import pytest
 
 from gateway.config.models.scaling import Scaling
-from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling import controller
+from gateway.scaling.demand.demand_reports import ModelReport, announce_demand
 from gateway.scaling.intents import drains_of_intents, replica_registry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.stored_decisions import read_decisions
@@ -11,10 +14,9 @@ from protos.launch_step import LaunchStep
 from protos.types import Shape
 from replicas.launchers.launcher import ReplicaOrder
 from tests.gateway.scaling.scaled import scaled_world, scaler_of, want
+from tests.loops import until
 
-FLUSH = Script("return redis.call('FLUSHALL')")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
-LEASE_KEY = "penstock:{scaling}:lease"
 
 
 async def test_what_is_wanted_is_started_once_and_counts_when_it_is_ready(any_store_url: str) -> None:
@@ -275,3 +277,22 @@ async def test_a_replica_that_drains_is_shown_so_among_all_replicas(store_url: s
         await world.round(one, times=2)
         (row,) = await replica_registry(world.store, world.config).replicas("m")
         assert row.drain is not None and row.drain.actor == "scaling"
+
+
+async def test_a_request_that_waits_for_a_first_replica_is_looked_at_at_once(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "ROUND_SECONDS", 30.0)
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        await one.renew()
+        await world.say()
+        running = asyncio.create_task(one.run(world.store))
+        await until(lambda: len(scaler_of(one).snapshots) > 1)
+        seen = len(scaler_of(one).snapshots)
+        want(one, 1)
+        await announce_demand(world.store)
+        await until(lambda: len(scaler_of(one).snapshots) > seen)
+        await until(lambda: world.launcher.starts)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
