@@ -200,6 +200,11 @@ async def test_spot_replicas_are_counted_apart_and_a_preempted_one_is_drained_in
         assert 10.0 < intents[doomed].grace < 16.0
         assert len(world.launcher.starts) == 4
         assert sum(intent.spot for intent in intents.values() if intent.state == "run") == 2
+        learned = one.models[0].learned["p"]
+        assert learned.interruptions == 1
+        assert learned.spot_hours * 3600.0 == pytest.approx(2.0, abs=2.5)
+        await world.round(one)
+        assert scaler_of(one).snapshots[-1].interruptions_per_hour == {"p": pytest.approx(0.1)}
 
 
 async def test_decisions_are_recorded_and_the_next_controller_knows_them(store_url: str) -> None:
