@@ -70,7 +70,7 @@ def test_the_bound_is_named() -> None:
     few = replica_capacity(Role.BOTH, PoolSnapshot(max_sequences=8), StepModel(2), lengths, SLO)
     small = replica_capacity(Role.BOTH, PoolSnapshot(kv_tokens=4000), StepModel(2), lengths, SLO)
     slow = replica_capacity(Role.BOTH, PoolSnapshot(), StepModel(2), lengths, SLO)
-    assert [few.bound, small.bound, slow.bound] == ["running slots", "KV cache", "TPOT"]
+    assert [few.bound, small.bound, slow.bound] == ["running slots", "its KV cache", "the target TPOT"]
 
 
 def test_a_target_that_cannot_be_reached_still_gives_a_capacity() -> None:
