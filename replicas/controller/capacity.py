@@ -95,7 +95,17 @@ def _decode_capacity(
     most_tokens = _step_tokens(pool)
 
     def step(running: float) -> float:
-        return times.seconds(max(1.0, running * (1.0 + per_answer)), running * workload.context, running * pairs)
+        """A step's mean time: prompts come in few steps, each as a whole where it fits, so others only decode."""
+        context = running * workload.context
+        alone = times.seconds(max(1.0, running), context)
+        if not own_prompts:
+            return alone
+        at_once = max(1.0, running / workload.output) * workload.computed
+        tokens = max(1.0, min(at_once, most_tokens - running))
+        share = min(1.0, running * per_answer / tokens)
+        if share <= 0.0:
+            return alone
+        return (1.0 - share) * alone + share * times.seconds(running + tokens, context, running * pairs / share)
 
     def pace(running: float) -> float:
         """A step's mean time for an answer during which more prompts come than on average."""
@@ -111,7 +121,8 @@ def _decode_capacity(
     if pool.max_sequences:
         bounds["running slots"] = pool.max_sequences * WATERMARK
     if pool.kv_tokens:
-        bounds["KV cache"] = pool.kv_tokens * WATERMARK / workload.context
+        # Admission sets aside what an answer will have at its end.
+        bounds["KV cache"] = pool.kv_tokens * WATERMARK / (workload.prompt + workload.output)
     bound = min(bounds, key=bounds.__getitem__)
     slots = bounds[bound]
     if pace(slots) > slo.tpot:

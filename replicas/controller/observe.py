@@ -4,9 +4,10 @@ from math import isfinite
 
 import msgspec
 
+from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory
 from replicas.controller.pool_state import learned_startups
-from replicas.controller.rate_history import RateSample, sampled, with_sample
+from replicas.controller.rate_history import RateSample, sampled, with_outage, with_sample
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.snapshot import Demand, Snapshot
 from replicas.controller.stability import HOLE
@@ -30,7 +31,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
     served, gpus = memory.served, sum(ready.get(pool.name, 0) * pool.shape.gpus for pool in scaling.pools)
     sample = _sample(memory, snapshot)
     if gpus and now - settled >= SETTLE:
-        ratio, per_gpu = max(demand.ttft_ratio, demand.tpot_ratio), sample.rate / gpus
+        ratio, per_gpu = lateness(demand, scaling.slo), sample.rate / gpus
         if 0 < ratio <= 1:
             served = max(served, per_gpu)
         elif ratio > 1:
@@ -46,6 +47,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
         busy_at=now if busy else memory.busy_at,
         history=with_sample(memory.history, sample),
         sample=sample,
+        outage=with_outage(memory.outage, memory.history, sample),
         needs=tuple(need for need in memory.needs if need.at <= now),
         workload=workload_of(demand) or memory.workload,
         startup=startup,

@@ -12,7 +12,7 @@ from replicas.controller.signals import WEIGHTS, Signals, learned_weights
 #: Seconds between signals that are kept until their outcome is known, and how many at most.
 SPACING, MOST_PENDING = 15.0, 120
 #: The share of growths that is prepared for: at first, at least and at most.
-HEADROOM, LEAST_HEADROOM, MOST_HEADROOM = 0.8, 0.5, 0.98
+HEADROOM, LEAST_HEADROOM, MOST_HEADROOM = 0.9, 0.5, 0.98
 #: What it grows by in a second in which clients wait too long.
 _HEADROOM_STEP = 1e-3
 #: Of the time, this many times the share of requests that may be late may have late ones: not all of them are.

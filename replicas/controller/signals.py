@@ -10,6 +10,7 @@ from math import exp, isfinite
 import msgspec
 
 from protos.types import Role
+from replicas.controller.lateness import lateness
 from replicas.controller.scaling_settings import Slo
 from replicas.controller.snapshot import Demand, PoolSnapshot
 
@@ -46,17 +47,15 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True):
 def pool_signals(role: Role, pool: PoolSnapshot, demand: Demand, slo: Slo, rate: float, capacity: float) -> Signals:
     """Return a pool's signals. `capacity` is what those ready serve per second; 0: not known, which says nothing.
 
-    The queue's bound is what those ready begin within the target TTFT. Prefill pools answer for the TTFT, decode pools
-    for the TPOT.
+    The queue's bound is what those ready begin within the target TTFT.
     """
     bound = max(1.0, (capacity or rate) * slo.first_token(demand.prompt_tokens))
-    ratios = {Role.PREFILL: demand.ttft_ratio, Role.DECODE: demand.tpot_ratio}
     return Signals(
         tokens=_bounded(rate / capacity) if capacity > 0 else 0.0,
         queue=_bounded((max(demand.waiting, 0) + max(pool.waiting, 0)) / bound),
         occupancy=_bounded(pool.occupancy / MOST_OCCUPANCY),
         kv=_bounded(pool.kv_used / MOST_KV),
-        slo=_bounded(ratios.get(role, max(demand.ttft_ratio, demand.tpot_ratio))),
+        slo=_bounded(lateness(demand, slo, role)),
     )
 
 

@@ -7,9 +7,10 @@ import msgspec
 
 from replicas.controller.cost_gate import gated
 from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
-from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
+from replicas.controller.needed_rate import NeededNow, needed_rate
 from replicas.controller.observe import SETTLE
 from replicas.controller.outcomes import BUSY_MISS, learned_factor, learned_headroom, with_signals
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
@@ -22,8 +23,6 @@ from replicas.controller.stability import down_window, kept_need, with_need
 
 #: Pressure beyond which replicas are added although the capacity says that there are enough.
 PRESSED = 1.1
-#: Seconds for which a forecast must say that a need has gone.
-AHEAD = 900.0
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +59,7 @@ def sized(
     need = needed_rate(
         memory.history,
         memory.sample,
+        outage=memory.outage,
         backlog=backlog,
         startup=startup,
         headroom=memory.headroom,
@@ -68,8 +68,8 @@ def sized(
     memory = msgspec.structs.replace(
         memory, needs=with_need(memory.needs, NeededRate(now, need.rate), scaling.down_seconds)
     )
-    lasting = lasting_need(snapshot.forecast, now, AHEAD)
-    window = down_window(scaling, startup, need.rate, max(old.rate for old in memory.needs), lasting)
+    highest = max(old.rate for old in memory.needs)
+    window = down_window(scaling, startup, need.rate, highest, need.lasting)
     kept = kept_need(memory, now, window)
     reasons, warnings = [need.reason], list(need.warnings)
     felt = _felt(scaling, memory, snapshot, states, served)
@@ -84,11 +84,11 @@ def sized(
     elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
-    elif _late(snapshot):
+    elif _late(scaling, snapshot):
         reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
-        # What the forecast expects of the next minutes is kept, too, unless it is refuted.
-        rate = max(kept, lasting or 0.0) if need.forecast > 0 else kept
+        # What the forecast expects of the next minutes is kept, too.
+        rate = max(kept, need.lasting or 0.0)
         less = with_less(states, pools, capacity, rate, change_mix=_steady(scaling, memory, now))
         if less is not None:
             counts = less.counts
@@ -169,10 +169,10 @@ def _judged(
     scaling: ModelScaling, memory: Memory, before: float | None, snapshot: Snapshot, served: float, backlog: float
 ) -> Memory:
     """Return the memory with what follows from how clients are served for headroom and factor."""
-    now, demand = snapshot.now, snapshot.demand
-    ratio, seconds = max(demand.ttft_ratio, demand.tpot_ratio), now - (now if before is None else before)
+    now = snapshot.now
+    ratio, seconds = lateness(snapshot.demand, scaling.slo), now - (now if before is None else before)
     short = backlog > 0 or memory.sample.mean > served
-    late = _late(snapshot) if ratio > 0 else short
+    late = _late(scaling, snapshot) if ratio > 0 else short
     factor = memory.factor
     if not short and _quiet(memory, now):
         factor = learned_factor(factor, memory.sample.mean, served, ratio, seconds)
@@ -184,9 +184,9 @@ def _judged(
     )
 
 
-def _late(snapshot: Snapshot) -> bool:
-    """Whether the slowest clients have waited longer than the targets allow."""
-    return max(snapshot.demand.ttft_ratio, snapshot.demand.tpot_ratio) > 1
+def _late(scaling: ModelScaling, snapshot: Snapshot) -> bool:
+    """Whether more clients than may be have waited longer than the targets allow."""
+    return lateness(snapshot.demand, scaling.slo) > 1
 
 
 def _quiet(memory: Memory, now: float) -> bool:
@@ -241,7 +241,7 @@ def _need_inputs(need: NeededNow, kept: float | None) -> dict[str, float]:
         "rate": need.steady,
         "growth": need.growth,
         "backlog_rate": need.backlog,
-        "forecast": need.forecast,
+        **({} if need.forecast is None else {"forecast": need.forecast}),
         "needed_rate": need.rate,
         "kept_rate": need.rate if kept is None else kept,
     }

@@ -26,14 +26,13 @@ def with_need(needs: Sequence[NeededRate], need: NeededRate, reach: float) -> tu
 def down_window(scaling: ModelScaling, startup: float, need: float, highest: float, lasting: float | None) -> float:
     """Return for how many seconds capacity is kept after it was needed: `down_seconds` at most.
 
-    To keep a replica for as long as it takes to start another costs at most twice what is best in hindsight. So where
-    the need has clearly fallen, twice the start-up time is enough; and where the forecast says, too, that it stays so,
-    once.
+    To keep a replica for as long as it takes to start another costs at most twice what is best in hindsight. So that is
+    enough where the need has clearly fallen below the `highest` of the window, unless a forecast says that it comes
+    back: `lasting` is the highest rate that it expects.
     """
-    if need > CLEARLY * highest:
+    if need > CLEARLY * highest or (lasting is not None and lasting > CLEARLY * highest):
         return scaling.down_seconds
-    agreed = lasting is not None and lasting <= CLEARLY * highest
-    return min(scaling.down_seconds, max(startup if agreed else 2 * startup, HOLE))
+    return min(scaling.down_seconds, max(startup, HOLE))
 
 
 def kept_need(memory: Memory, now: float, window: float) -> float | None:

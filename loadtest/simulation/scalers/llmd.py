@@ -31,7 +31,7 @@ class LlmdSlo:
     def __init__(self) -> None:
         self._ratio = Window(MEAN_SECONDS)
         self._ups, self._downs = Window(UP_WINDOW), Window(DOWN_WINDOW)
-        self._began = 0.0
+        self._began = float("-inf")
         self._base = 0
         self._lowered = float("-inf")
 

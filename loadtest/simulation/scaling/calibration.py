@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -25,6 +26,9 @@ MEASURED_SECONDS, WARM_ANSWERS = 60.0, 3.0
 #: Share of arrivals that must be served for a rate to be one that a replica keeps up with.
 KEEPS_UP: Final = 0.98
 
+#: Prompt tokens of a step in which arithmetic decides.
+_SOME_TOKENS: Final = 2048
+
 
 class Steady(msgspec.Struct, frozen=True):
     """A steady rate of requests per second and replica: answers under way in each, and the share in time.
@@ -43,13 +47,15 @@ class Steady(msgspec.Struct, frozen=True):
     kv_used: float
 
 
-class Calibration(msgspec.Struct, frozen=True):
+class Calibration(msgspec.Struct, frozen=True, dict=True):
     """Steady rates of one replica, ascending; the last one is the most that it does at all.
 
-    `steps` are what gateways have learned of its step times meanwhile.
+    `prompt_seconds` is what one prompt adds to its steps. `steps` are what gateways have learned of its step times
+    meanwhile.
     """
 
     points: Sequence[Steady]
+    prompt_seconds: float
     steps: StepModel
 
     @property
@@ -57,13 +63,30 @@ class Calibration(msgspec.Struct, frozen=True):
         """The state of a replica that has more than enough to do."""
         return self.points[-1]
 
+    @cached_property
+    def paced(self) -> Steady:
+        """The state up to which pacing admits requests that are not late yet: the first at which most are late."""
+        return next((point for point in self.points if point.in_time < 0.5), self.points[-1])
+
     def at_answers(self, answers: float) -> Steady:
         """Return the state with so many answers under way."""
-        return self._at([point.answers for point in self.points], answers)
+        return self._at(self._answers, answers)
 
     def at_rate(self, rate: float) -> Steady:
         """Return the state at a rate."""
-        return self._at([point.rate for point in self.points], rate)
+        return self._at(self._rates, rate)
+
+    @cached_property
+    def _answers(self) -> list[float]:
+        return [point.answers for point in self.points]
+
+    @cached_property
+    def _rates(self) -> list[float]:
+        return [point.rate for point in self.points]
+
+    @cached_property
+    def _values(self) -> list[tuple[float, ...]]:
+        return [msgspec.structs.astuple(point) for point in self.points]
 
     def goodput(self, share: float) -> Steady:
         """Return the highest rate at which such a share is in time, and the state then."""
@@ -78,9 +101,19 @@ class Calibration(msgspec.Struct, frozen=True):
             break
         return best
 
+    def served(self, answers: float, admitted: float) -> float:
+        """Return the requests per second that end while so many answers are under way and `admitted` per second begin.
+
+        In a steady state both rates are the same. Where more begin, their prompts lengthen the steps of all.
+        """
+        steady = self.at_answers(answers).rate
+        least = 0.05  # prompts alone never stop an engine: a step has a bounded number of their tokens
+        left = max(least, 1.0 - admitted * self.prompt_seconds)
+        return steady * left / max(least, 1.0 - steady * self.prompt_seconds)
+
     def _at(self, known: Sequence[float], value: float) -> Steady:
         place = min(max(bisect_left(known, value), 1), len(known) - 1)
-        below, above = self.points[place - 1], self.points[place]
+        below = self.points[place - 1]
         span = known[place] - known[place - 1]
         part = min(max((value - known[place - 1]) / span, 0.0), 1.0) if span > 0 else 1.0
         if place == 1 and value < known[0]:
@@ -88,12 +121,8 @@ class Calibration(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(
                 below, rate=below.rate * value / known[0], answers=below.answers * value / known[0]
             )
-        return Steady(
-            *(
-                getattr(below, field) + part * (getattr(above, field) - getattr(below, field))
-                for field in Steady.__struct_fields__
-            )
-        )
+        low, high = self._values[place - 1], self._values[place]
+        return Steady(*[one + part * (other - one) for one, other in zip(low, high, strict=True)])
 
 
 class _Constant:
@@ -122,7 +151,7 @@ def calibrate(pool: VirtualPool, lengths: Lengths, slo: Slo, seed: int = 1) -> C
         points.append(point)
         if point.rate < arrived * KEEPS_UP:
             break
-    return Calibration(points, steps)
+    return Calibration(points, _prompt_seconds(pool, lengths, points[len(points) // 2].answers), steps)
 
 
 def _measure(
@@ -164,6 +193,23 @@ def _measure(
         kv_used=sum(state.kv_used for state in states) / len(states),
     )
     return found, arrived
+
+
+def _prompt_seconds(pool: VirtualPool, lengths: Lengths, answers: float) -> float:
+    """Return the seconds that a mean prompt adds to a step beside so many answers, in a step with several prompts."""
+    prompt = lengths.prompt_mean
+    prompts = max(1.0, _SOME_TOKENS / prompt)
+    decode, tokens = round(answers), round(min(prompts * prompt, pool.limits.max_num_tokens - answers))
+    context = round(answers * (prompt + lengths.output_mean / 2))
+    alone = pool.timer.step_seconds(Batch(decode=decode, decode_context=context, outputs=decode))
+    beside = Batch(
+        decode=decode,
+        decode_context=context,
+        prefill=tokens,
+        prefill_pairs=round(tokens * prompt / 2),
+        outputs=decode + round(prompts),
+    )
+    return (pool.timer.step_seconds(beside) - alone) * prompt / tokens
 
 
 def _paced(pool: VirtualPool, lengths: Lengths, slo: Slo) -> tuple[float, float]:

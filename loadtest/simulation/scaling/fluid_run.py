@@ -3,60 +3,118 @@
 What a replica does at a rate is measured beforehand by the simulator of single requests (calibration.py). Here answers
 under way in each pool follow from what comes and what the replicas serve at such a number of them; what exceeds the
 replicas waits, first in first out, in the gateway. Randomness of arrivals within seconds is in the calibrated figures;
-controllers see the rate as a Poisson count over their window.
+controllers see the rate as a Poisson count over their window, and as many in flight as vary alike.
 """
 
 import random
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from loadtest.simulation.scaling.calibration import Calibration, Steady
+from loadtest.simulation.scaling.load_lengths import Lengths
 from loadtest.simulation.scaling.replica_lives import Life, Lives
 from loadtest.simulation.scaling.request_watch import WINDOW_SECONDS
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
-from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, needed_hours, scaling_result
+from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, scaling_result
 from loadtest.simulation.scaling.scaling_rounds import Forecaster, ScalingRounds
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
 from replicas.controller.decision import Scaler
 from replicas.controller.snapshot import Demand, PoolSnapshot
 
-#: Shortest residence of answers, in steps, for which these are counted; below, they follow the rate at once.
-_COUNTED = 2.0
+#: Share of a stage's answers that may leave it in one step; where more would, answers follow the rate at once.
+_COUNTED = 0.7
+_MOST_STAGES = 5
 
 
-@dataclass(slots=True)
 class _Pool:
-    """A pool: its ready replicas and the answers under way in them."""
+    """A pool: its ready replicas, and the answers under way in them by how far they have come.
 
-    pool: VirtualPool
-    calibration: Calibration
-    ready: int = 0
-    answers: float = 0.0
+    An answer goes through stages, the more the less lengths vary: with one alone, answers end at random.
+    """
+
+    def __init__(self, pool: VirtualPool, calibration: Calibration, stages: int) -> None:
+        self.pool, self.calibration = pool, calibration
+        self.ready = 0
+        self._stages = [0.0] * stages
+        self._sums = [0.0]  # of answers under way in each replica, by steps
+
+    def note(self) -> None:
+        """Note the state of a step."""
+        self._sums.append(self._sums[-1] + (self.answers / self.ready if self.ready else 0.0))
+
+    def share(self, first: int, last: int) -> float:
+        """Return the share in time of answers that were under way in these steps."""
+        last = min(max(last, first + 1), len(self._sums) - 1)
+        if last <= first:
+            return self.state.in_time
+        return self.calibration.at_answers((self._sums[last] - self._sums[first]) / (last - first)).in_time
+
+    @property
+    def answers(self) -> float:
+        """Answers under way."""
+        return sum(self._stages)
 
     @property
     def state(self) -> Steady:
         """The state of each replica."""
         return self.calibration.at_answers(self.answers / self.ready if self.ready else 0.0)
 
-    def room(self, seconds: float) -> float:
-        """Requests that may come in within so many seconds."""
+    @property
+    def seconds(self) -> float:
+        """The mean seconds of an answer."""
+        state = self.state
+        return state.answers / state.rate if state.rate else 0.0
+
+    def room(self, seconds: float, *, late: bool) -> float:
+        """Requests that may come in within so many seconds; more where they are late, at the cost of all paces."""
         if not self.ready:
             return 0.0
-        most = self.calibration.most
+        most = self.calibration.most if late else self.calibration.paced
         return max(0.0, self.ready * (most.answers + most.rate * seconds) - self.answers)
 
-    def advance(self, arrived: float, seconds: float, state: Steady) -> None:
+    def advance(self, arrived: float, seconds: float) -> None:
         """Let requests come, and those end that the replicas serve."""
         if not self.ready:
             return
-        served = state.rate * self.ready
-        if served and self.answers / served >= _COUNTED * seconds:
-            self.answers = max(0.0, self.answers + arrived - served * seconds)
+        stages, answers = self._stages, self.answers
+        served = self.calibration.served(answers / self.ready, arrived / seconds / self.ready) * self.ready
+        part = served * seconds * len(stages) / answers if answers else 1.0
+        if part > _COUNTED:
+            rate = arrived / seconds / self.ready
+            each = self.ready * self.calibration.at_rate(rate).answers / len(stages)
+            self._stages = [each] * len(stages)
             return
-        rate = arrived / seconds / self.ready
-        self.answers = self.ready * self.calibration.at_rate(rate).answers
+        coming = arrived
+        for place, held in enumerate(stages):
+            going = held * part
+            stages[place] = held + coming - going
+            coming = going
+
+    def leave(self) -> float:
+        """Take one replica's answers away, and return them."""
+        share = self.answers / self.ready
+        self._stages = [held * (1 - 1 / self.ready) for held in self._stages]
+        self.ready -= 1
+        return share
+
+
+def _stages(lengths: Lengths) -> int:
+    """Return the stages whose times together vary as answers' lengths do."""
+    outputs, mean = lengths.output_sample(), lengths.output_mean
+    variation = sum((output - mean) ** 2 for output in outputs) / len(outputs) / mean**2
+    return min(_MOST_STAGES, max(1, round(1 / variation))) if variation else _MOST_STAGES
+
+
+class _Admitted(NamedTuple):
+    """Requests that were admitted in one step: when they came, how many, and where, in shares of them by pool."""
+
+    came: float
+    requests: float
+    step: int
+    until: int
+    pools: Sequence[tuple[_Pool, float]]
 
 
 class FluidRun:
@@ -80,12 +138,14 @@ class FluidRun:
         self._step = step
         self._moves = moves
         self._rng = random.Random(seed)
-        self._pools = {pool.name: _Pool(pool, calibrations[pool.name]) for pool in pools}
+        stages = _stages(load.lengths)
+        self._pools = {pool.name: _Pool(pool, calibrations[pool.name], stages) for pool in pools}
         self._prompt, self._output = load.lengths.prompt_mean, load.lengths.output_mean
         self._target = load.slo.first_token(self._prompt)
         self._waiting: deque[list[float]] = deque()  # when they came, and how many
         self._held = 0.0
-        self._now = 0.0
+        self._number = 0  # of the step
+        self._running: deque[_Admitted] = deque()
         self._left: dict[str, tuple[float, float]] = {}  # by draining life: its answers, and the seconds that they take
         self.requests = self.met = self.lost = 0.0
         self.bins: dict[int, list[float]] = {}
@@ -100,11 +160,12 @@ class FluidRun:
         step, end, rate = self._step, self._load.curve.end, self._load.curve.at
         now = 0.0
         while now < end:
-            self._now = now
             while self.rounds.due <= now:
                 self.rounds.hold(now)
             self._advance(rate(now + step / 2) * step, now)
             now += step
+        for admitted in self._running:
+            self._finish(admitted)
         for came, count in self._waiting:
             self._account(came, count, 0.0)
 
@@ -113,7 +174,8 @@ class FluidRun:
         expected = self._load.curve.at(max(0.0, now - WINDOW_SECONDS / 2)) * WINDOW_SECONDS
         seen = max(0.0, self._rng.gauss(expected, expected**0.5))
         oldest = now - self._waiting[0][0] if self._waiting else 0.0
-        states = [(pool.state, pool.answers) for pool in self._pools.values() if pool.ready]
+        states = [pool.state for pool in self._pools.values() if pool.ready]
+        running = sum(pool.answers for pool in self._pools.values())
         return Demand(
             window=WINDOW_SECONDS,
             requests_per_second=seen / WINDOW_SECONDS,
@@ -121,9 +183,9 @@ class FluidRun:
             output_tokens=self._output,
             waiting=round(self._held),
             oldest_wait=oldest,
-            in_flight=round(sum(answers for _, answers in states)),
-            ttft_ratio=max((state.ttft_ratio for state, _ in states), default=0.0) + oldest / self._target,
-            tpot_ratio=max((state.tpot_ratio for state, _ in states), default=0.0),
+            in_flight=round(max(0.0, self._rng.gauss(running, running**0.5))),
+            ttft_ratio=max((state.ttft_ratio for state in states), default=0.0) + oldest / self._target,
+            tpot_ratio=max((state.tpot_ratio for state in states), default=0.0),
         )
 
     def pool(self, name: str, now: float) -> PoolSnapshot:
@@ -147,10 +209,8 @@ class FluidRun:
     def drain(self, life: Life, now: float) -> None:
         """Send a replica nothing more; its answers end within the time of the longest ones."""
         pool = self._pools[life.pool.name]
-        share = pool.answers / pool.ready
-        self._left[life.id] = (share, pool.state.p99)
-        pool.answers -= share
-        pool.ready -= 1
+        seconds = pool.state.p99
+        self._left[life.id] = (pool.leave(), seconds)
 
     def ended(self, life: Life, now: float) -> float | None:
         """Return when a draining replica's answers had ended."""
@@ -167,35 +227,55 @@ class FluidRun:
 
     def _advance(self, arrived: float, now: float) -> None:
         """Let requests come and go for a step."""
-        pools = [(pool, pool.room(self._step), pool.state) for pool in self._pools.values() if pool.ready]
-        room = sum(free for _, free, _ in pools)
+        late = bool(self._waiting) and now - self._waiting[0][0] > self._target
+        pools = [(pool, pool.room(self._step, late=late)) for pool in self._pools.values() if pool.ready]
+        room = sum(free for _, free in pools)
+        where = [(pool, free / room) for pool, free in pools] if room else []
         if self._held + arrived > room or self._waiting:
             self._waiting.append([now, arrived])
             self._held += arrived
-            admitted = self._admit(room, now, pools)
+            admitted = self._admit(room, now, where)
         else:
             admitted = arrived
-            self._account(now, arrived, _mean_share(pools, room))
-        for pool, free, state in pools:
-            pool.advance(admitted * free / room if room else 0.0, self._step, state)
+            self._begin(now, arrived, now, where)
+        for pool, share in where:
+            pool.advance(admitted * share, self._step)
+        for pool in self._pools.values():
+            pool.note()
+        self._number += 1
+        while self._running and self._running[0].until <= self._number:
+            self._finish(self._running.popleft())
 
-    def _admit(self, room: float, now: float, pools: Sequence[tuple[_Pool, float, Steady]]) -> float:
+    def _admit(self, room: float, now: float, where: Sequence[tuple[_Pool, float]]) -> float:
         """Admit waiting requests, the oldest first; return how many."""
         waiting, admitted = self._waiting, 0.0
-        share = _mean_share(pools, room)
-        # The tables have the TTFT of a replica with a queue of its own; here the wait is counted.
-        first = min((pool.calibration.points[0].ttft_p99 for pool, _, _ in pools), default=0.0)
+        # A replica's own first tokens at rest: the wait before it is counted here.
+        first = min((pool.calibration.points[0].ttft_p99 for pool, _ in where), default=0.0)
         while waiting and admitted < room:
             came, count = waiting[0]
             taken = min(count, room - admitted)
             admitted += taken
-            self._account(came, taken, share if now - came + first <= self._target else 0.0)
+            if now - came + first <= self._target:
+                self._begin(came, taken, now, where)
+            else:
+                self._account(came, taken, 0.0)
             if taken < count:
                 waiting[0][1] -= taken
             else:
                 waiting.popleft()
         self._held = max(0.0, self._held - admitted)
         return admitted
+
+    def _begin(self, came: float, count: float, now: float, where: Sequence[tuple[_Pool, float]]) -> None:
+        """Let requests begin that are in time if their answers' pace is."""
+        seconds = max((pool.seconds for pool, _ in where), default=0.0)
+        steps = max(1, round(seconds / self._step))
+        # Kept in the order in which they end, or nearly so.
+        self._running.append(_Admitted(came, count, self._number, self._number + steps, where))
+
+    def _finish(self, admitted: _Admitted) -> None:
+        share = sum(part * pool.share(admitted.step, admitted.until) for pool, part in admitted.pools)
+        self._account(admitted.came, admitted.requests, share)
 
     def _account(self, came: float, count: float, share: float) -> None:
         self.requests += count
@@ -211,6 +291,7 @@ def run_fluid(
     pools: Sequence[VirtualPool],
     ready: Sequence[int],
     load: ScalingLoad,
+    needed: float,
     calibrations: Mapping[str, Calibration],
     *,
     every: float = 15.0,
@@ -219,7 +300,7 @@ def run_fluid(
     forecaster: Forecaster | None = None,
     step: float = 1.0,
 ) -> ScalingResult:
-    """Run a contender over a load; an oracle goes by the goodput of the first pool's replicas."""
+    """Run a contender over a load; an oracle has `needed` GPU-hours."""
     began = time.perf_counter()
     run = FluidRun(
         scaler,
@@ -248,12 +329,4 @@ def run_fluid(
             for at in range(1 + int(load.curve.end / run.bin_seconds))
         ],
     )
-    first = pools[0]
-    goodput = calibrations[first.name].goodput(load.slo.in_time).rate
-    needed = needed_hours(load, goodput, first.scaling.min, first.scaling.max)
     return scaling_result(name, served, run.lives, run.rounds, load, needed, time.perf_counter() - began)
-
-
-def _mean_share(pools: Sequence[tuple[_Pool, float, Steady]], room: float) -> float:
-    """Return the share in time of what is admitted, by where there is room."""
-    return sum(free * state.in_time for _, free, state in pools) / room if room else 0.0

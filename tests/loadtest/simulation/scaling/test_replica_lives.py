@@ -78,9 +78,9 @@ def test_what_is_still_starting_is_given_up_first_and_never_serves() -> None:
 
 def test_spot_capacity_gets_a_notice_and_is_taken_two_minutes_later() -> None:
     plant = Plant(drains=1000.0)
-    lives = Lives([pool(interruptions=60.0)], plant, seed=3)
+    lives = Lives([pool(interruptions=6.0)], plant, seed=3)
     lives.follow(want(2, spot=1), 0.0)
-    for second in range(1, 3600):
+    for second in range(1, 36_000):
         lives.advance(float(second))
         if any(life.ends <= second for life in lives.all):
             break
