@@ -42,7 +42,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE.csv|N,N",
         help="quantiles of lengths, or prompt and answer tokens (default: 1000,250)",
     )
-    parser.add_argument("--days", type=_days, metavar="N,N", help="part of a file's days; those before it are history")
+    parser.add_argument("--days", type=_days, metavar="N,N", help="part of the load; what is before it is history")
     parser.add_argument("--profile", metavar="NAME", help="model of the replicas (default: llama-3.1-70b)")
     parser.add_argument(
         "--shapes", type=_names, metavar="tp=N[:ep=N]|...", help="a pool of each, comma-separated (default: tp=4)"
@@ -69,7 +69,12 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--budget", type=number, metavar="N", help="US dollars an hour, for ours")
     parser.add_argument("--level", choices=("requests", "fluid"), help="default: fluid from 100,000 requests on")
-    parser.add_argument("--every", type=number, metavar="N", help="seconds between rounds (default: 5; 15 if fluid)")
+    parser.add_argument(
+        "--every",
+        type=number,
+        metavar="N",
+        help="seconds between rounds (default: 5; fluid 15, or 30 from two days on)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--plot", type=output_file, metavar="FILE.png", help="also draw them over time")
@@ -145,11 +150,18 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
         load=load,
         pools=bounded,
         level=level,
-        every=arguments.every or (5.0 if level == "requests" else 15.0),
+        every=arguments.every or _every(level, load.curve.end),
         seed=arguments.seed,
         moves=not arguments.lose,
         budget=arguments.budget,
     )
+
+
+def _every(level: str, seconds: float) -> float:
+    """Return the seconds between rounds: a week has half a million of them at one a second."""
+    if level == "requests":
+        return 5.0
+    return 15.0 if seconds <= 2 * _DAY else 30.0
 
 
 def _load(arguments: argparse.Namespace, named: Any) -> "ScalingLoad":
@@ -160,20 +172,21 @@ def _load(arguments: argparse.Namespace, named: Any) -> "ScalingLoad":
 
     if arguments.load in named:
         load: ScalingLoad = named[arguments.load]()
-        if arguments.days:
-            raise ValueError("--days is for files")
-        return msgspec.structs.replace(load, lengths=_lengths(arguments.lengths)) if arguments.lengths else load
-    path = Path(arguments.load)
-    curve = read_rates(path)
-    lengths = _lengths(arguments.lengths) if arguments.lengths else equal_lengths(1000, 250)
+        if arguments.lengths:
+            load = msgspec.structs.replace(load, lengths=_lengths(arguments.lengths))
+    else:
+        path = Path(arguments.load)
+        lengths = _lengths(arguments.lengths) if arguments.lengths else equal_lengths(1000, 250)
+        load = ScalingLoad(name=path.stem, curve=read_rates(path), lengths=lengths)
     if not arguments.days:
-        return ScalingLoad(name=path.stem, curve=curve, lengths=lengths)
+        return load
+    curve = load.curve
     start, end = (day * _DAY for day in arguments.days)
     part = curve.cut(start, end)
     if len(part.starts) < 2:
-        raise ValueError(f"--days: {path} has no two windows between day {start / _DAY:g} and day {end / _DAY:g}")
-    history = curve.cut(0.0, start) if start else None
-    return ScalingLoad(name=path.stem, curve=part, lengths=lengths, history=history)
+        raise ValueError(f"--days: the load has no two windows between day {start / _DAY:g} and day {end / _DAY:g}")
+    history = curve.cut(0.0, start) if start else load.history
+    return msgspec.structs.replace(load, curve=part, history=history)
 
 
 def _lengths(text: str) -> "Lengths":

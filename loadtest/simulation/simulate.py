@@ -157,14 +157,20 @@ class Simulation:
             if not moves:
                 self._finished(refused(flight.timed))
                 continue
-            flight.move(leg, produced)
-            request = self._workers[flight.worker].route_request(flight.number, flight.left, now)
-            self._queues[flight.worker].add(Waiter(flight.number, flight.left, request, flight))
+            self._move(leg, produced, now)
+        del self._by_id[replica.id]
         replica.prefilling = 0
         replica.due = NEVER
         for worker in self._workers:
             worker.gone(replica.id)
         self._serve_queues(now)
+
+    def _move(self, leg: Leg, produced: int, now: float) -> None:
+        """Queue what is left of a leg's request after `produced` further tokens."""
+        flight = leg.flight
+        flight.move(leg, produced)
+        request = self._workers[flight.worker].route_request(flight.number, flight.left, now)
+        self._queues[flight.worker].add(Waiter(flight.number, flight.left, request, flight))
 
     def _arrive(self, number: int, timed: TimedRequest) -> None:
         """Send a request where its worker decides, or queue it there."""
@@ -284,8 +290,11 @@ class Simulation:
             for leg in ended:
                 replica.prefilling -= leg.hands_off
                 if leg.hands_off and leg.flight.left.output_tokens > 1:
+                    target = self._by_id.get(leg.flight.decision.replica.id)
+                    if target is None:  # it has gone since
+                        self._move(leg, 1, due)
+                        continue
                     leg.flight.note_prompt(leg)
-                    target = self._by_id[leg.flight.decision.replica.id]
                     target.advance(due)
                     self._send(leg.flight, target, due, transferred=True)
                 else:

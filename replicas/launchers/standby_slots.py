@@ -72,6 +72,7 @@ class StandbySlots:
         for digest in self._bases:
             for name in self._names(digest):
                 Holder(self._file(name, "lock")).kill()
+                self._socket_of(name).unlink(missing_ok=True)
 
     def take(self, command: Sequence[str], lock: Path, output: Path, mark: Path) -> tuple[bool, int | None]:
         """Let a slot become the replica of a command line, whose files these are.

@@ -17,7 +17,7 @@ from loadtest.simulation.scaling.load_lengths import Lengths
 from loadtest.simulation.scaling.replica_lives import Life, Lives
 from loadtest.simulation.scaling.request_watch import WINDOW_SECONDS
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
-from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, needed_hours, scaling_result
+from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, scaling_result
 from loadtest.simulation.scaling.scaling_rounds import Forecaster, ScalingRounds
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
 from replicas.controller.decision import Scaler
@@ -111,7 +111,7 @@ class _Admitted(NamedTuple):
     """Requests that were admitted in one step: when they came, how many, and where, in shares of them by pool."""
 
     came: float
-    count: float
+    requests: float
     step: int
     until: int
     pools: Sequence[tuple[_Pool, float]]
@@ -275,7 +275,7 @@ class FluidRun:
 
     def _finish(self, admitted: _Admitted) -> None:
         share = sum(part * pool.share(admitted.step, admitted.until) for pool, part in admitted.pools)
-        self._account(admitted.came, admitted.count, share)
+        self._account(admitted.came, admitted.requests, share)
 
     def _account(self, came: float, count: float, share: float) -> None:
         self.requests += count
@@ -291,6 +291,7 @@ def run_fluid(
     pools: Sequence[VirtualPool],
     ready: Sequence[int],
     load: ScalingLoad,
+    needed: float,
     calibrations: Mapping[str, Calibration],
     *,
     every: float = 15.0,
@@ -299,7 +300,7 @@ def run_fluid(
     forecaster: Forecaster | None = None,
     step: float = 1.0,
 ) -> ScalingResult:
-    """Run a contender over a load; an oracle goes by the goodput of the first pool's replicas."""
+    """Run a contender over a load; an oracle has `needed` GPU-hours."""
     began = time.perf_counter()
     run = FluidRun(
         scaler,
@@ -328,7 +329,4 @@ def run_fluid(
             for at in range(1 + int(load.curve.end / run.bin_seconds))
         ],
     )
-    first = pools[0]
-    goodput = calibrations[first.name].goodput(load.slo.in_time).rate
-    needed = needed_hours(load, goodput, first.scaling.min, first.scaling.max)
     return scaling_result(name, served, run.lives, run.rounds, load, needed, time.perf_counter() - began)

@@ -8,7 +8,7 @@ from loadtest.simulation.flight import Outcome
 from loadtest.simulation.scaling.replica_lives import Life, Lives
 from loadtest.simulation.scaling.request_watch import RequestWatch
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
-from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, needed_hours, scaling_result
+from loadtest.simulation.scaling.scaling_result import ScalingResult, Served, scaling_result
 from loadtest.simulation.scaling.scaling_rounds import Forecaster, ScalingRounds
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
 from loadtest.simulation.simulate import Simulation
@@ -103,7 +103,7 @@ def run_requests(
     pools: Sequence[VirtualPool],
     ready: Sequence[int],
     load: ScalingLoad,
-    goodput: float,
+    needed: float,
     *,
     every: float = 5.0,
     seed: int = 0,
@@ -111,7 +111,7 @@ def run_requests(
     early: bool = False,
     forecaster: Forecaster | None = None,
 ) -> ScalingResult:
-    """Run a contender over a load; `goodput` of one replica of the first pool is what an oracle goes by."""
+    """Run a contender over a load; an oracle has `needed` GPU-hours."""
     began = time.perf_counter()
     requests = load.requests(seed)
     run = RequestRun(
@@ -129,8 +129,6 @@ def run_requests(
     )
     served = _served(run.run(), load)
     run.lives.finish(load.curve.end)
-    first = pools[0].scaling
-    needed = needed_hours(load, goodput, first.min, first.max)
     return scaling_result(name, served, run.lives, run.rounds, load, needed, time.perf_counter() - began)
 
 

@@ -48,6 +48,6 @@ def print_scaling(found: Measured, results: Sequence[ScalingResult], out: Consol
             f"{goodput.answers:.0f} answers under way."
         )
     out.print(
-        "Replicas: mean from starts to ends. Over: replica-hours over those of an oracle that always has just what the "
+        "Replicas: mean from starts to ends. Over: GPU-hours over those of an oracle that always has just what the "
         f"rate needs. Actions: changes of the wanted count{'; flaps: turns within 10 minutes' * wide}.\n"
     )

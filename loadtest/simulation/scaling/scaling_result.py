@@ -7,6 +7,7 @@ import msgspec
 from loadtest.simulation.scaling.replica_lives import Lives
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
 from loadtest.simulation.scaling.scaling_rounds import Point, ScalingRounds
+from replicas.controller.scaling_settings import PoolScaling
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -27,8 +28,8 @@ class Served(msgspec.Struct, frozen=True):
 class ScalingResult(msgspec.Struct, frozen=True, kw_only=True):
     """One contender's figures. Hours are from starts to ends of replicas, with the time that they start and drain.
 
-    `needed_hours` are replica-hours of an oracle that has, at each moment, just as many replicas as the rate needs;
-    `over` is how many more were provided, relative to that. `failed` tells why there are no figures.
+    `needed_gpu_hours` are those of an oracle that has, at each moment, just as many replicas as the rate needs; `over`
+    is how many more were provided, relative to that.
     """
 
     scaler: str
@@ -41,7 +42,7 @@ class ScalingResult(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hours: float = 0.0
     spot_share: float = 0.0
     cost: float = 0.0
-    needed_hours: float = 0.0
+    needed_gpu_hours: float = 0.0
     over: float = 0.0
     starts: int = 0
     stops: int = 0
@@ -50,7 +51,6 @@ class ScalingResult(msgspec.Struct, frozen=True, kw_only=True):
     interruptions: int = 0
     seconds: float = 0.0
     wall: float = 0.0
-    failed: str = ""
     points: Sequence[Point] = ()
     bin_seconds: float = 60.0
     shares: Sequence[float | None] = ()
@@ -60,13 +60,13 @@ class ScalingResult(msgspec.Struct, frozen=True, kw_only=True):
 _POINTS = 2000
 
 
-def needed_hours(load: ScalingLoad, goodput: float, least: int, most: int, step: float = 10.0) -> float:
-    """Return the replica-hours of an oracle whose replicas serve `goodput` requests per second each."""
+def needed_gpu_hours(load: ScalingLoad, goodput: float, scaling: PoolScaling, step: float = 10.0) -> float:
+    """Return the GPU-hours of an oracle whose replicas serve `goodput` requests per second each."""
     count = max(1, round(load.curve.end / step))
     replicas = 0
     for at in range(count):
-        replicas += needed_replicas(load.curve.at((at + 0.5) * step), goodput, least, most)
-    return replicas * step / 3600
+        replicas += needed_replicas(load.curve.at((at + 0.5) * step), goodput, scaling.min, scaling.max)
+    return replicas * scaling.shape.gpus * step / 3600
 
 
 def needed_replicas(rate: float, goodput: float, least: int, most: int) -> int:
@@ -92,8 +92,8 @@ def scaling_result(
         gpu_hours=lives.gpu_hours,
         spot_share=spot / hours if hours else 0.0,
         cost=lives.cost,
-        needed_hours=needed,
-        over=hours / needed - 1 if needed else 0.0,
+        needed_gpu_hours=needed,
+        over=lives.gpu_hours / needed - 1 if needed else 0.0,
         starts=lives.starts,
         stops=lives.stops,
         actions=rounds.actions,

@@ -17,15 +17,16 @@ from loadtest.simulation.scaling.fluid_run import run_fluid
 from loadtest.simulation.scaling.history_forecast import HistoryForecast
 from loadtest.simulation.scaling.request_run import run_requests
 from loadtest.simulation.scaling.scaling_load import ScalingLoad
-from loadtest.simulation.scaling.scaling_result import ScalingResult
+from loadtest.simulation.scaling.scaling_result import ScalingResult, needed_gpu_hours
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
 from loadtest.simulation.study import end_with
 from replicas.controller.decision import Scaler
 from replicas.controller.model_scaler import ModelScaler
 from replicas.controller.scaling_settings import ModelScaling
 
-#: The scaler of Penstock; after it, with a colon, the only pool that it has.
+#: The scaler of Penstock; after it, with a colon, the only pool that it has, or that it has no spot capacity.
 OURS: Final = "penstock"
+ON_DEMAND: Final = "on-demand"
 #: Requests up to which a load is run request by request unless told otherwise.
 FEW_REQUESTS: Final = 100_000
 #: Steps in seconds of the search for the best constant count of a long load.
@@ -62,6 +63,11 @@ class Measured(msgspec.Struct, frozen=True):
 
         return min(self.scenario.pools, key=per_request)
 
+    @property
+    def goodput(self) -> float:
+        """Requests per second that one replica of the cheapest pool serves in time."""
+        return self.calibrations[self.cheapest.name].goodput(self.scenario.load.slo.in_time).rate
+
 
 def measured(scenario: Scenario) -> Measured:
     """Measure what one replica of each pool does; takes some seconds for each."""
@@ -70,7 +76,7 @@ def measured(scenario: Scenario) -> Measured:
 
 
 def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:
-    """Return all contenders: ours, ours with each shape alone where there are several, then the others.
+    """Return all contenders: ours, with each shape alone and without spot capacity where it has a choice, then others.
 
     Raises:
         ValueError: A name is unknown.
@@ -79,6 +85,8 @@ def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:
         if name != "static" and name not in LAWS:
             raise ValueError(f"--against: there is no scaler {name}; there are static, {', '.join(LAWS)}")
     alone = [f"{OURS}:{pool.name}" for pool in scenario.pools] if len(scenario.pools) > 1 else []
+    if any(pool.scaling.spot_max for pool in scenario.pools):
+        alone.append(f"{OURS}:{ON_DEMAND}")
     return [OURS, *alone, *names]
 
 
@@ -99,7 +107,10 @@ def run_contender(found: Measured, name: str) -> ScalingResult:
     kind, _, only = name.partition(":")
     scenario = found.scenario
     if kind == OURS:
-        pools = [pool for pool in scenario.pools if not only or pool.name == only]
+        pools = [pool for pool in scenario.pools if only in ("", ON_DEMAND, pool.name)]
+        if only == ON_DEMAND:
+            scalings = [msgspec.structs.replace(pool.scaling, spot_max=0) for pool in pools]
+            pools = [msgspec.structs.replace(pool, scaling=one) for pool, one in zip(pools, scalings, strict=True)]
         settings = ModelScaling(
             model="simulated",
             pools=[pool.scaling for pool in pools],
@@ -145,8 +156,9 @@ def _run(
 ) -> ScalingResult:
     scenario, load = found.scenario, found.scenario.load
     counts = [pool.scaling.min for pool in pools]
-    first = found.cheapest if found.cheapest in pools else pools[0]
+    first = next((pool for pool in pools if pool.name == found.cheapest.name), pools[0])
     goodput = found.calibrations[first.name].goodput(load.slo.in_time).rate
+    gpu_hours = needed_gpu_hours(load, found.goodput, found.cheapest.scaling)
     forecaster = HistoryForecast(load.history) if name.startswith(OURS) else None
     # All begin with what the first moment needs.
     at = pools.index(first)
@@ -159,7 +171,7 @@ def _run(
             pools,
             counts,
             load,
-            goodput,
+            gpu_hours,
             every=scenario.every,
             seed=scenario.seed,
             moves=scenario.moves,
@@ -172,6 +184,7 @@ def _run(
         pools,
         counts,
         load,
+        gpu_hours,
         found.calibrations,
         every=scenario.every if name != "static" else load.curve.end,
         seed=scenario.seed,

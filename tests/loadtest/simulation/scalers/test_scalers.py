@@ -44,9 +44,7 @@ class Fleet:
 
 def flight(total: int, **more: float) -> Demand:
     rate = more.pop("rate", 1.0)
-    return Demand(
-        window=30.0, requests_per_second=rate, prompt_tokens=500, output_tokens=100, in_flight=total, **more
-    )  # type: ignore[arg-type]
+    return Demand(window=30.0, requests_per_second=rate, prompt_tokens=500, output_tokens=100, in_flight=total, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("law", LAWS)

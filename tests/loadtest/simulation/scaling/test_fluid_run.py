@@ -4,13 +4,13 @@ import random
 
 import pytest
 
+from loadtest.simulation.scalers.static import Static
 from loadtest.simulation.scaling.calibration import Calibration, calibrate
 from loadtest.simulation.scaling.fluid_run import FluidRun, run_fluid
 from loadtest.simulation.scaling.load_lengths import Lengths
 from loadtest.simulation.scaling.scaling_load import RateCurve, ScalingLoad
 from loadtest.simulation.scaling.scaling_study import Measured, Scenario, run_contender
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
-from loadtest.simulation.scalers.static import Static
 from protos.types import Shape
 from replicas.controller.scaling_settings import PoolScaling
 
@@ -56,7 +56,7 @@ def test_it_comes_to_what_single_requests_come_to(calibration: Calibration) -> N
     load = load_of(calibration, 1.2, 1.7, 2.2, 2.6, 2.2, 1.6, 1.2, seconds=150.0)
     found = {}
     for level in ("requests", "fluid"):
-        scenario = Scenario(load=load, pools=[POOL], level=level, every=5.0)  # type: ignore[arg-type]
+        scenario = Scenario(load=load, pools=[POOL], level=level, every=5.0)
         found[level] = run_contender(Measured(scenario, {"p": calibration}), "hpa")
     requests, fluid = found["requests"], found["fluid"]
     assert fluid.in_time == pytest.approx(requests.in_time, abs=0.01)
@@ -66,10 +66,10 @@ def test_it_comes_to_what_single_requests_come_to(calibration: Calibration) -> N
 
 def test_what_exceeds_the_replicas_waits_and_is_late_and_nothing_is_lost(calibration: Calibration) -> None:
     load = load_of(calibration, 1.0, 4.0, 0.5, 0.5)
-    found = run_fluid("static", Static("p", 1), [POOL], [1], load, {"p": calibration})
+    found = run_fluid("static", Static("p", 1), [POOL], [1], load, 1.0, {"p": calibration})
     assert found.requests == pytest.approx(load.curve.requests, rel=0.01)
     assert found.in_time < 0.5
-    enough = run_fluid("static", Static("p", 6), [POOL], [6], load, {"p": calibration})
+    enough = run_fluid("static", Static("p", 6), [POOL], [6], load, 1.0, {"p": calibration})
     assert enough.in_time > 0.99
 
 
