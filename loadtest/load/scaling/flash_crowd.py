@@ -1,8 +1,8 @@
 """A flash crowd at a gateway whose model scales: what becomes of each request, and how the fleet follows.
 
-`python -m loadtest.load.flash_crowd --key KEY --admin-key KEY` asks a gateway that runs, as one of deploy/scaling.yaml:
-streams at a low rate, at once many times as many, and the low rate again until the fleet is as small as before. It
-prints a line every few seconds, and at the end the whole as JSON.
+`python -m loadtest.load.scaling.flash_crowd --key KEY --admin-key KEY` asks a gateway that runs, as one of
+deploy/scaling.yaml: streams at a low rate, at once many times as many, and the low rate again until the fleet is as
+small as before. It prints a line every few seconds, and at the end the whole as JSON.
 """
 
 import argparse
@@ -173,7 +173,7 @@ _COUNTS: Final = ("needed", "wanted", "ready", "min")
 
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the command line."""
-    made = argparse.ArgumentParser(prog="python -m loadtest.load.flash_crowd", description=__doc__)
+    made = argparse.ArgumentParser(prog="python -m loadtest.load.scaling.flash_crowd", description=__doc__)
     made.add_argument("--host", default="127.0.0.1")
     made.add_argument("--port", type=int, default=8080)
     made.add_argument("--key", required=True, help="of the gateway")

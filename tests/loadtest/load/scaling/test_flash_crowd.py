@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loadtest.load.flash_crowd import FlashCrowd, main, parser
+from loadtest.load.scaling.flash_crowd import FlashCrowd, main, parser
 
 
 class Played(BaseHTTPRequestHandler):
@@ -42,7 +42,7 @@ class Played(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr("loadtest.load.flash_crowd.LINE_SECONDS", 0.05)
+    monkeypatch.setattr("loadtest.load.scaling.flash_crowd.LINE_SECONDS", 0.05)
     monkeypatch.setattr(Played, "asked", 0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Played)
     threading.Thread(target=server.serve_forever, daemon=True).start()
