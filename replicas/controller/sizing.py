@@ -24,6 +24,8 @@ from replicas.controller.stability import down_window, kept_need, with_need
 #: How much more than was served in time is asked of a GPU when replicas go, and tenths of spare capacity that are
 #: tried.
 BEYOND_PROVEN, _SPARE_TENTHS = 1.25, 20
+#: Where less than this share of the capacity that is ready is needed, more of it makes nobody's answer faster.
+IDLE = 0.25
 #: Pressure beyond which replicas are added although the capacity says that there are enough.
 PRESSED = 1.1
 
@@ -87,7 +89,7 @@ def sized(
     elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
-    elif _late(scaling, snapshot):
+    elif _late(scaling, snapshot) and need.rate > IDLE * served:
         reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
         # What the forecast expects of the next minutes is kept, too.
