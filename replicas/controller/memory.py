@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from replicas.controller.outcomes import HEADROOM, PendingSignals
-from replicas.controller.rate_history import RateSample
+from replicas.controller.rate_history import Outage, RateSample
 from replicas.controller.workload import Workload
 
 
@@ -54,6 +54,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     reserve: Mapping[str, int] = {}
     spot: Mapping[str, int] = {}
     spot_lost_at: Mapping[str, float] = {}
+    outage: Outage | None = None
     settled_at: float | None = None
     short_at: float | None = None
     settle_seconds: float = 60.0

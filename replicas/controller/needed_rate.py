@@ -5,7 +5,7 @@ from math import isfinite
 
 import msgspec
 
-from replicas.controller.rate_history import RateSample, growth
+from replicas.controller.rate_history import Outage, RateSample, growth, returning
 from replicas.controller.snapshot import Forecast
 
 #: What was expected of now may be off by this share before a forecast counts as refuted.
@@ -14,16 +14,23 @@ REFUTED = 0.3
 COVERED = 0.9
 #: Seconds in which what waits is worked off, at least.
 LEAST_DRAIN = 60.0
+#: Seconds for which a forecast must say that a need has gone.
+AHEAD = 900.0
 
 
 class NeededNow(msgspec.Struct, frozen=True, kw_only=True):
-    """The needed rate in requests per second, its parts, and what decided it, as a sentence."""
+    """The needed rate in requests per second, its parts, and what decided it, as a sentence.
+
+    `forecast` is the highest rate that is foreseen within a start-up time, `lasting` that of 15 minutes; None: nothing
+    is.
+    """
 
     rate: float
     steady: float
     growth: float
     backlog: float
-    forecast: float
+    forecast: float | None
+    lasting: float | None
     reason: str
     warnings: Sequence[str] = ()
 
@@ -32,6 +39,7 @@ def needed_rate(
     history: Sequence[RateSample],
     now: RateSample,
     *,
+    outage: Outage | None,
     backlog: float,
     startup: float,
     headroom: float,
@@ -39,65 +47,71 @@ def needed_rate(
 ) -> NeededNow:
     """Return what is needed `startup` seconds from now on, while `backlog` requests more than can run are there.
 
-    `headroom` is the share of growths, and of a forecast's errors, that is prepared for.
+    `headroom` is the share of growths that is prepared for. After an outage, what was there before it is.
     """
     steady = now.mean
     grown = growth(history, now, startup, headroom)
     drain = backlog / max(startup, LEAST_DRAIN)
-    expected, warnings = 0.0, []
+    foreseen = lasting = None
+    warnings = []
     if forecast is not None:
         problem = _refuted(forecast, now.at, steady)
         if problem:
             warnings.append(problem)
         else:
-            # The upper bound covers nine errors in ten; half of them are covered without any.
-            part = max(0.0, (headroom - 0.5) / (COVERED - 0.5))
-            bounds = [mean + part * (upper - mean) for mean, upper in zip(forecast.mean, forecast.upper, strict=True)]
-            expected = _highest(bounds, forecast, now.at, now.at + startup)
-    reactive = steady + grown + drain
-    rate = max(reactive, expected)
-    if expected > reactive:
+            # How much comes now is known better than any forecast tells: what it adds is by how much that will rise.
+            foreseen = steady + _rise(forecast, now.at, startup)
+            lasting = steady + _rise(forecast, now.at, AHEAD)
+    before = outage.rate if outage is not None and returning(outage, now) else 0.0
+    reactive = max(steady + grown, before) + drain
+    rate = max(reactive, foreseen or 0.0)
+    if foreseen is not None and foreseen > reactive:
         method = forecast.method if forecast else ""
-        reason = f"The forecast ({method}) expects up to {expected:.2f} requests/s within {startup:.0f} s."
+        reason = f"The forecast ({method}) expects up to {foreseen:.2f} requests/s within {startup:.0f} s."
     elif drain > 0.1 * reactive:
         reason = f"{backlog:.0f} requests wait beyond what runs, and {steady:.2f} requests/s come."
+    elif before > steady + grown:
+        reason = f"{steady:.2f} requests/s come again, and {before:.2f} came before there were none."
     elif grown > 0:
         reason = (
-            f"{steady:.2f} requests/s come, which lately grew by {grown:.2f} within a start-up time of {startup:.0f} s."
+            f"{steady:.2f} requests/s come, and lately grew by {grown:.2f} within a start-up time, {startup:.0f} s."
         )
     else:
         reason = f"{steady:.2f} requests/s come."
     return NeededNow(
-        rate=rate, steady=steady, growth=grown, backlog=drain, forecast=expected, reason=reason, warnings=warnings
+        rate=rate,
+        steady=steady,
+        growth=grown,
+        backlog=drain,
+        forecast=foreseen,
+        lasting=lasting,
+        reason=reason,
+        warnings=warnings,
     )
-
-
-def lasting_need(forecast: Forecast | None, now: float, seconds: float) -> float | None:
-    """Return the highest expected rate of the next `seconds`; None where no forecast reaches so far."""
-    if forecast is None or forecast.step <= 0 or forecast.made + forecast.step * len(forecast.mean) < now + seconds:
-        return None
-    return _highest(forecast.mean, forecast, now, now + seconds)
 
 
 def _refuted(forecast: Forecast, now: float, steady: float) -> str:
     """Say why a forecast is not used; empty: it is."""
-    if not (
-        isfinite(forecast.step) and forecast.step > 0 and forecast.mean and len(forecast.mean) == len(forecast.upper)
-    ):
+    steps = len(forecast.mean)
+    if not (isfinite(forecast.step) and forecast.step > 0 and steps and steps == len(forecast.upper)):
         return "The forecast has no values, so it is not used."
     if not all(isfinite(value) and value >= 0 for values in (forecast.mean, forecast.upper) for value in values):
         return "The forecast has values that are no rates, so it is not used."
-    if not forecast.made - forecast.step <= now < forecast.made + forecast.step * len(forecast.mean):
+    if not forecast.made - forecast.step <= now < forecast.made + forecast.step * steps:
         return "The forecast is not of now, so it is not used."
-    place = min(max(int((now - forecast.made) // forecast.step), 0), len(forecast.mean) - 1)
+    place = _place(forecast, now)
     mean, upper = forecast.mean[place], forecast.upper[place]
     wide = max(upper - mean, REFUTED * mean, 1.0)
-    if not mean - 2 * wide <= steady <= mean + 2 * wide:
+    if abs(steady - mean) > 2 * wide:
         return f"The forecast said {mean:.2f} requests/s for now, and {steady:.2f} come, so it is not used."
     return ""
 
 
-def _highest(values: Sequence[float], forecast: Forecast, start: float, end: float) -> float:
-    first = max(int((start - forecast.made) // forecast.step), 0)
-    last = int((end - forecast.made) // forecast.step)
-    return max(values[first : last + 1], default=0.0)
+def _rise(forecast: Forecast, now: float, seconds: float) -> float:
+    """Return by how much the forecast's mean rises within some seconds, 0 where it falls."""
+    first, last = _place(forecast, now), _place(forecast, now + seconds)
+    return max(forecast.mean[first : last + 1]) - forecast.mean[first]
+
+
+def _place(forecast: Forecast, at: float) -> int:
+    return min(max(int((at - forecast.made) // forecast.step), 0), len(forecast.mean) - 1)

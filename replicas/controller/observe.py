@@ -7,7 +7,7 @@ import msgspec
 from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory
 from replicas.controller.pool_state import learned_startups
-from replicas.controller.rate_history import RateSample, sampled, with_sample
+from replicas.controller.rate_history import RateSample, sampled, with_outage, with_sample
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.snapshot import Demand, Snapshot
 from replicas.controller.stability import HOLE
@@ -47,6 +47,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
         busy_at=now if busy else memory.busy_at,
         history=with_sample(memory.history, sample),
         sample=sample,
+        outage=with_outage(memory.outage, memory.history, sample),
         needs=tuple(need for need in memory.needs if need.at <= now),
         workload=workload_of(demand) or memory.workload,
         startup=startup,

@@ -21,6 +21,21 @@ MOST_GROWTH = 0.5
 FALLEN = 0.8
 
 
+#: An outage: what is left of the rate, after it was steady for so long, within so many seconds; requests that would
+#: have come in a window, so that none of them is no chance.
+LEFT, STEADY, FALL, ENOUGH = 0.05, 1800.0, 300.0, 20.0
+#: It is over with this share of the rate, or with whatever has lasted so long; it is forgotten after a day.
+BACK, LASTING, FORGOTTEN = 0.5, 900.0, 86_400.0
+
+
+class Outage(msgspec.Struct, frozen=True, array_like=True):
+    """Since `at` next to none of the `rate` that came before has come; `back_at` is when some came again."""
+
+    at: float
+    rate: float
+    back_at: float | None = None
+
+
 class RateSample(msgspec.Struct, frozen=True, array_like=True):
     """Requests per second over the `window` seconds that ended at `at`, and their mean over as many `seconds` as were
     alike.
@@ -79,6 +94,34 @@ def growth(history: Sequence[RateSample], now: RateSample, seconds: float, share
         return 0.0
     growths.sort()
     return min(growths[min(int(share * len(growths)), len(growths) - 1)], MOST_GROWTH * now.mean)
+
+
+def with_outage(outage: Outage | None, history: Sequence[RateSample], now: RateSample) -> Outage | None:
+    """Return the outage that has begun, goes on or is being recovered from, None where there is none.
+
+    It begins where next to nothing is left of a rate that was there for half an hour, within some minutes: days and
+    weeks do not do that. It is over once half of that rate is back, or some other rate has lasted, or after a day.
+    """
+    if outage is not None:
+        back_at = outage.back_at
+        if now.at < outage.at or now.at - outage.at > FORGOTTEN or now.mean >= BACK * outage.rate:
+            return None
+        if back_at is None and now.mean > LEFT * outage.rate:
+            back_at = now.at
+        if back_at is not None and now.at - back_at > LASTING:
+            return None
+        return msgspec.structs.replace(outage, back_at=back_at)
+    earlier = [old for old in history if now.at - FALL - STEADY <= old.at <= now.at - FALL]
+    if not earlier or earlier[0].at > now.at - FALL - 0.9 * STEADY:
+        return None
+    least = min(old.mean for old in earlier)
+    counted = least * now.window
+    return Outage(now.at, earlier[-1].mean) if now.mean < LEFT * least and counted > ENOUGH else None
+
+
+def returning(outage: Outage, now: RateSample) -> bool:
+    """Whether requests come again after an outage: more than those that were left by chance."""
+    return outage.back_at is not None or now.mean > LEFT * outage.rate
 
 
 def _since_fall(samples: Sequence[RateSample]) -> Sequence[RateSample]:

@@ -10,7 +10,7 @@ from replicas.controller.fleet_capacity import FleetCapacity
 from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory, NeededRate
 from replicas.controller.mix import PoolRange, cheapest_mix
-from replicas.controller.needed_rate import NeededNow, lasting_need, needed_rate
+from replicas.controller.needed_rate import NeededNow, needed_rate
 from replicas.controller.observe import SETTLE
 from replicas.controller.outcomes import BUSY_MISS, learned_factor, learned_headroom, with_signals
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
@@ -23,8 +23,6 @@ from replicas.controller.stability import down_window, kept_need, with_need
 
 #: Pressure beyond which replicas are added although the capacity says that there are enough.
 PRESSED = 1.1
-#: Seconds for which a forecast must say that a need has gone.
-AHEAD = 900.0
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +59,7 @@ def sized(
     need = needed_rate(
         memory.history,
         memory.sample,
+        outage=memory.outage,
         backlog=backlog,
         startup=startup,
         headroom=memory.headroom,
@@ -69,8 +68,8 @@ def sized(
     memory = msgspec.structs.replace(
         memory, needs=with_need(memory.needs, NeededRate(now, need.rate), scaling.down_seconds)
     )
-    lasting = lasting_need(snapshot.forecast, now, AHEAD)
-    window = down_window(scaling, startup, need.rate, max(old.rate for old in memory.needs), lasting)
+    highest = max(old.rate for old in memory.needs)
+    window = down_window(scaling, startup, need.rate, highest, need.lasting)
     kept = kept_need(memory, now, window)
     reasons, warnings = [need.reason], list(need.warnings)
     felt = _felt(scaling, memory, snapshot, states, served)
@@ -88,8 +87,8 @@ def sized(
     elif _late(scaling, snapshot):
         reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
-        # What the forecast expects of the next minutes is kept, too, unless it is refuted.
-        rate = max(kept, lasting or 0.0) if need.forecast > 0 else kept
+        # What the forecast expects of the next minutes is kept, too.
+        rate = max(kept, need.lasting or 0.0)
         less = with_less(states, pools, capacity, rate, change_mix=_steady(scaling, memory, now))
         if less is not None:
             counts = less.counts
@@ -242,7 +241,7 @@ def _need_inputs(need: NeededNow, kept: float | None) -> dict[str, float]:
         "rate": need.steady,
         "growth": need.growth,
         "backlog_rate": need.backlog,
-        "forecast": need.forecast,
+        **({} if need.forecast is None else {"forecast": need.forecast}),
         "needed_rate": need.rate,
         "kept_rate": need.rate if kept is None else kept,
     }
