@@ -131,7 +131,9 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
     pools = [_pool(arguments, shape, startup) for shape in shapes]
     if not ramp:
         goodput = calibrate(pools[0], load.lengths, load.slo).goodput(load.slo.in_time).rate
-        factor = arguments.peak_replicas * goodput / load.curve.peak
+        # Those with names are relative to their peak, or to that of the days before them.
+        peak = 1.0 if arguments.load in NAMED else load.curve.peak
+        factor = arguments.peak_replicas * goodput / peak
         history = load.history.scaled(factor) if load.history else None
         load = msgspec.structs.replace(load, curve=load.curve.scaled(factor), history=history)
     least, most = arguments.min or least, arguments.max or most or round(_HEADROOM * arguments.peak_replicas)
