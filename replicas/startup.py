@@ -35,8 +35,9 @@ class StartWatch:
 
     @property
     def seconds(self) -> Mapping[LaunchStep, float]:
-        """Seconds of the steps that have ended."""
-        return self._seconds
+        """Seconds of the steps that have begun, up to now."""
+        running = self._seconds.get(self._step, 0.0) + self._clock() - self._since
+        return {**self._seconds, self._step: running}
 
     def __str__(self) -> str:
         steps = ", ".join(f"{step.value} {seconds:.2f}" for step, seconds in self._seconds.items())

@@ -72,6 +72,8 @@ def _pool(pool: PoolStatus, of: tuple[str, str]) -> Iterator[_Value]:
     yield declared.SCALING_MAX, pool.max, of
     yield declared.SCALING_SPOT, pool.spot_ready, of
     yield declared.SCALING_STARTUP, pool.startup_seconds, of
+    for step, seconds in pool.start_seconds.items():
+        yield declared.SCALING_START_STEP, seconds, (*of, step)
     yield declared.SCALING_LAUNCHER_FAILING, float(bool(pool.problem)), of
     yield declared.SCALING_LAUNCHER_ERRORS, pool.launcher_errors, of
     steps = [one.step for one in pool.starting]

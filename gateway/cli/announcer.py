@@ -13,6 +13,7 @@ from typing import Final
 from gateway.fleets.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
 from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
+from protos.launch_step import LaunchStep
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 _TIMEOUT_SECONDS: Final = 0.5
 #: Seconds after which replicas that nobody attends to are not spoken of any more: their event loop stands still.
 ATTENDED_SECONDS: Final = 1.5
+#: Seconds that count at most between two looks: a process that stood still has not waited for anybody meanwhile.
+_LOOK_SECONDS: Final = 2.0
 #: Seconds that taking the registrations back may take at the end.
 _END_SECONDS: Final = 2.0
 
@@ -52,7 +55,10 @@ class Announcer:
         #: All that have been said, the last word of each: an address may become known late.
         self._said: dict[str, Registration] = {}
         self._attended: float | None = None
-        self._needed = clock()
+        #: Whether the store has answered or a gateway has had a session since the last look, and how long none has.
+        self._needed = False
+        self._alone_seconds = 0.0
+        self._looked = clock()
         self._state = ""
         self._wake: Callable[[], None] = lambda: None
         self._stopping = False
@@ -66,7 +72,7 @@ class Announcer:
         """Note that the replicas are attended to, with so many sessions; any thread may call it."""
         self._attended = self._clock()
         if sessions:
-            self._needed = self._attended
+            self._needed = True
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -110,10 +116,10 @@ class Announcer:
             await store.aclose()
 
     async def _announce(self, store: Store) -> None:
-        if self._attended is not None and self._clock() - self._attended > ATTENDED_SECONDS:
+        replicas = self._replicas
+        if self._stands_still(replicas):
             self._note("not registered: the replica does nothing any more", logging.ERROR)
             return
-        replicas = self._replicas
         self._said |= {replica.key: replica for replica in replicas}
         try:
             done = await asyncio.gather(*(register(store, replica) for replica in replicas))
@@ -122,15 +128,25 @@ class Announcer:
         except StoreUnavailable as error:
             self._note(f"cannot register: {error.__cause__ or error}", logging.WARNING)
             return
-        self._needed = self._clock()
+        self._needed = True
         taken_over = [replica.address for replica, is_ours in zip(replicas, done, strict=True) if not is_ours]
         if taken_over:
             self._note(f"another replica that began later has registered as {', '.join(taken_over)}", logging.ERROR)
         elif replicas:
             self._note(f"registered as {', '.join(replica.address for replica in replicas)}", logging.INFO)
 
+    def _stands_still(self, replicas: Sequence[Registration]) -> bool:
+        """Whether replicas that should be ready have not been attended to for long."""
+        if self._attended is None or not any(replica.step is LaunchStep.READY for replica in replicas):
+            return False
+        return self._clock() - self._attended > ATTENDED_SECONDS
+
     def _look_after_orphan(self) -> None:
-        if self._orphan_seconds is None or self._clock() - self._needed < self._orphan_seconds:
+        now = self._clock()
+        passed, self._looked = min(now - self._looked, _LOOK_SECONDS), now
+        needed, self._needed = self._needed, False
+        self._alone_seconds = 0.0 if needed else self._alone_seconds + passed
+        if self._orphan_seconds is None or self._alone_seconds < self._orphan_seconds:
             return
         log.warning(
             "ending: for %g s the store has not answered, and no gateway has been connected", self._orphan_seconds

@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -113,7 +113,9 @@ class _Silence:
 
     def tell(self, step: LaunchStep) -> None: ...
 
-    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None: ...
+    def describe(
+        self, infos: Sequence[ReplicaInfo], addresses: Sequence[str], start_seconds: Mapping[LaunchStep, float]
+    ) -> None: ...
 
     def attend(self, sessions: int) -> None: ...
 
@@ -153,7 +155,10 @@ class _Announcement:
             self._replicas = [msgspec.structs.replace(replica, step=step) for replica in self._replicas]
             self._announcer.say(self._replicas)
 
-    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
+    def describe(
+        self, infos: Sequence[ReplicaInfo], addresses: Sequence[str], start_seconds: Mapping[LaunchStep, float]
+    ) -> None:
+        took = {step.value: round(seconds, 3) for step, seconds in start_seconds.items()}
         self._replicas = [
             msgspec.structs.replace(
                 self._started,
@@ -165,6 +170,7 @@ class _Announcement:
                 version=info.version,
                 tokenizer_hash=info.tokenizer_hash,
                 adapters=info.adapters,
+                start_seconds=took,
             )
             for info, address in zip(infos, self._advertised(addresses), strict=True)
         ]

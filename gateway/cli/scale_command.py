@@ -152,9 +152,8 @@ def _block(model: ModelStatus, width: int) -> Iterator[str]:
             f"{demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} out; {demand.in_flight} in flight, "
             f"{demand.waiting} waiting"
         )
-    if model.decisions:
-        for reason in model.decisions[-1].reasons[:1]:
-            yield from _wrapped(reason, width)
+    for reason in dict.fromkeys(pool.reason for pool in model.pools if pool.reason):
+        yield from _wrapped(reason, width)
     for warning in model.warnings:
         yield from _wrapped(f"warning: {warning}", width)
 

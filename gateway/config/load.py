@@ -10,6 +10,7 @@ from gateway.config.checks import problems
 from gateway.config.errors import ConfigError, convert
 from gateway.config.files import with_absolute_location
 from gateway.config.listen import with_absolute_identity
+from gateway.config.models.launchers import with_absolute_prices
 from gateway.config.models.settings import Model
 from gateway.config.network.hosts import plain_host
 from gateway.config.observability.journal import with_absolute_journal
@@ -44,7 +45,8 @@ def load_config(path: Path) -> Config:
     observability = msgspec.structs.replace(config.observability, journal=journal)
     admin = msgspec.structs.replace(config.admin, scrape_key=with_absolute_file(config.admin.scrape_key, folder))
     listen, files = with_absolute_identity(config.listen, folder), with_absolute_location(config.files, folder)
-    config = msgspec.structs.replace(config, listen=listen, files=files, admin=admin)
+    launchers = with_absolute_prices(config.launchers, folder)
+    config = msgspec.structs.replace(config, listen=listen, files=files, admin=admin, launchers=launchers)
     return msgspec.structs.replace(
         config, state=state, store=store, models=models, safety=safety, observability=observability
     )

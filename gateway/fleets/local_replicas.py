@@ -1,11 +1,11 @@
 """Replica pools on this machine: addresses, and the command line that serves them."""
 
-import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from gateway.config.models.addresses import launched_socket
 from gateway.config.models.settings import Pool
 from gateway.config.secret_variables import environment_without, secret_variables
 from gateway.config.settings import Config
@@ -14,8 +14,6 @@ from protos.types import Role, Shape
 
 #: The variable in which launched replicas find the store's address.
 STORE_VARIABLE: Final = "PENSTOCK_STORE"
-#: Characters of a launch id that fit into a socket's path, whatever the state folder.
-_LONGEST_NAME: Final = 40
 
 
 def replica_addresses(config: Config, model_index: int, pool_index: int) -> list[str]:
@@ -86,10 +84,7 @@ def launch_address(config: Config, launch_id: str) -> str:
         SocketPathError: The folder exists and others could have made it.
         OSError: It cannot be created.
     """
-    name = launch_id
-    if len(name) > _LONGEST_NAME:
-        name = hashlib.sha256(name.encode()).hexdigest()[:16]
-    path = socket_path(config.state_dir, f"launched-{name}.sock")
+    path = socket_path(config.state_dir, launched_socket(launch_id))
     make_socket_folder(path)
     return f"unix:{path}"
 

@@ -53,7 +53,8 @@ def _standby(config: Config) -> StandbySlots | None:
     count = config.launchers.local.standby
     if not count:
         return None
-    pools = (pool for model in scaled_models(config) for pool in model.pools if pool.launcher == "local")
+    acting = (model for model in scaled_models(config) if model.mode == "act")
+    pools = (pool for model in acting for pool in model.pools if pool.launcher == "local")
     engines = sorted({config.models[pool.model_index].pools[pool.pool_index].engine for pool in pools})
     return StandbySlots(
         config.state_dir.absolute() / "launched" / "standby",

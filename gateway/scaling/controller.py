@@ -26,8 +26,9 @@ from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
 from gateway.scaling.model_controller import ModelController, RememberingScaler
 from gateway.scaling.overrides import Override, read_overrides
 from gateway.scaling.pool_facts import PoolFacts, announced, uses
-from gateway.scaling.reconcile import Plan, by_pool
+from gateway.scaling.reconcile import Plan, PoolReconciler, by_pool
 from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.scaling.spot_prices import SpotPriceSource
 from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
 from gateway.scaling.status_of import StepTimes, status_of, steps_of
 from gateway.scaling.steady_clock import SteadyClock
@@ -76,8 +77,10 @@ class Controller:
         name: str,
         clock: Callable[[], float] = time.monotonic,
         id_of: Callable[[str], str] = new_id,
+        prices: SpotPriceSource | None = None,
     ) -> None:
         """`launchers` are by the names that pools use; `name` is this process's, and no other one's."""
+        self._prices = prices
         self._storage = storage
         self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
         self.lease = Lease(storage, name, clock)
@@ -85,6 +88,8 @@ class Controller:
         self._clock = SteadyClock(clock)
         #: What each launcher showed last, by model and pool.
         self._observed: dict[str, Mapping[tuple[str, str], dict[str, LaunchedReplica]]] = {}
+        #: The last starts that each launcher was asked for.
+        self._started: dict[str, Sequence[Intent]] = {}
         self._times = StepTimes()
         self._token: int | None = None
         self._learned: dict[str, Learned] = {}
@@ -94,7 +99,9 @@ class Controller:
 
     async def run(self) -> None:
         """Act whenever this process has the lease, until cancelled."""
-        renewing = asyncio.create_task(self._renew())
+        tasks = [asyncio.create_task(self._renew())]
+        if self._prices is not None:
+            tasks.append(asyncio.create_task(self._prices.run()))
         try:
             while True:
                 try:
@@ -104,8 +111,9 @@ class Controller:
                     log.exception("a round of the controller")
                 await asyncio.sleep(ROUND_SECONDS)
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -208,6 +216,7 @@ class Controller:
                 self._observed[name] = by_pool(seen)
                 fresh.add(name)
         now = self._clock.now()
+        self._note_failures(now)
         facts = self._facts(inputs, now)
         intents: dict[tuple[str, str], list[Intent]] = {place: [] for place in facts}
         for intent in inputs.intents:
@@ -218,11 +227,21 @@ class Controller:
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
         self._times.note(steps_of(inputs.intents, facts), now)
-        warnings = [self._clock.warning] if self._clock.warning else []
+        told = (self._clock.warning, self._prices.warning if self._prices is not None else "")
+        warnings = [warning for warning in told if warning]
         status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
-        self._call(plans, holder, now)
+        self._call(plans, fresh, holder)
+
+    def _note_failures(self, now: float) -> None:
+        """Tell the pools which of their last starts have failed; those are named, or it was all of them."""
+        for name, calls in self._calls.items():
+            if problem := calls.start_failure():
+                started = self._started.get(name, ())
+                places = {intent.place for intent in [one for one in started if one.id in problem] or started}
+                for place in places & self._reconcilers.keys():
+                    self._reconcilers[place].start_failed(problem, now)
 
     def _facts(self, inputs: Inputs, now: float) -> dict[tuple[str, str], PoolFacts]:
         used = uses(inputs.fleets)
@@ -250,14 +269,19 @@ class Controller:
         writes: list[Write] = []
         for one in self.models:
             name = one.model.name
-            one.observe([report[name] for report in inputs.demand if name in report], inputs.overrides.get(name))
+            prices = {} if self._prices is None else self._prices.of(name)
+            reports = [report[name] for report in inputs.demand if name in report]
+            one.observe(reports, inputs.overrides.get(name), prices)
             if one.demand is not None:
                 writes += one.rates.add(now, one.demand.requests_per_second)
             record = one.decide(
                 now,
                 {pool.name: intents[pool.place] for pool in one.model.pools},
                 {pool.name: facts[pool.place] for pool in one.model.pools},
-                {pool.name: self._calls[pool.launcher].problem for pool in one.model.pools},
+                {
+                    pool.name: self._calls[pool.launcher].unreachable or one.pools[pool.name].unavailable(now)
+                    for pool in one.model.pools
+                },
             )
             if record is not None:
                 writes.append(_write_of(record))
@@ -293,7 +317,7 @@ class Controller:
             if pool.launcher in fresh
         ]
 
-    def _call(self, plans: Sequence[tuple[ScaledPool, Plan]], holder: Holder, now: float) -> None:
+    def _call(self, plans: Sequence[tuple[ScaledPool, Plan]], fresh: set[str], holder: Holder) -> None:
         """Have the launchers do it, now that it is written down."""
 
         def may_act() -> bool:
@@ -304,7 +328,13 @@ class Controller:
             mine = [plan for pool, plan in plans if pool.launcher == name]
             starts = [intent for plan in mine for intent in plan.starts]
             stops = {id_: grace for plan in mine for id_, grace in plan.stops.items()}
-            calls.act(starts, stops, may_act)
+            if name in fresh:
+                self._started[name] = starts
+                calls.act(starts, stops, may_act)
+
+    @property
+    def _reconcilers(self) -> dict[tuple[str, str], PoolReconciler]:
+        return {pool.place: one.pools[pool.name] for one in self.models for pool in one.model.pools}
 
     def _pools(self) -> list[ScaledPool]:
         return [pool for one in self.models for pool in one.model.pools]

@@ -34,22 +34,25 @@ class LauncherCalls:
 
     @property
     def problem(self) -> str:
-        """What keeps the launcher from being used, as a sentence; empty: nothing."""
+        """What the launcher did not do lately, as a sentence; empty: nothing."""
+        return self.unreachable or "; ".join(self._failed.values())
+
+    @property
+    def unreachable(self) -> str:
+        """Why nothing can be started now: it hangs, or does not say what runs; empty: it can."""
         if self._task is not None and not self._task.done():
             lasted = self._clock() - self._since
             if lasted > 4 * PATIENCE_SECONDS:
                 return f"the launcher has not answered to {self._doing} for {lasted:.0f} s"
-        return "; ".join(self._failed.values())
+        return self._failed.get("observe", "")
 
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Why the last call of each kind (`observe`, `start`, `stop`) failed; those that succeeded are left out."""
-        return self._failed
+    def start_failure(self) -> str:
+        """Why the last starts failed, once for each; empty: they did not."""
+        return self._failed.pop("start", "") if self._is_free() else ""
 
     def look(self) -> None:
-        """Begin to look at what runs, unless a call is under way."""
-        if self._is_free():
-            self._seen = None
+        """Begin to look at what runs, unless a call is under way, or the answer to the last look was not heard yet."""
+        if self._is_free() and self._seen is None:
             self._begin("observe", self._observe())
 
     async def answered(self) -> Sequence[LaunchedReplica] | None:
@@ -62,6 +65,9 @@ class LauncherCalls:
 
     def act(self, starts: Sequence[Intent], stops: Mapping[str, float], may_act: Callable[[], bool]) -> None:
         """Begin to start and stop; `may_act` is asked before each call. To be called after a look has answered."""
+        if not stops:
+            # What could not be stopped is gone by itself.
+            self._failed.pop("stop", None)
         if (starts or stops) and self._is_free():
             self._begin("start" if starts else "stop", self._act(starts, stops, may_act))
 

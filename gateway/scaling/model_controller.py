@@ -1,6 +1,7 @@
 """The controller's part for one model: what it remembers, the snapshot it decides on, the decision, and its pools."""
 
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -15,6 +16,7 @@ from gateway.scaling.overrides import NO_OVERRIDE, Override
 from gateway.scaling.pool_facts import PoolFacts, step_of
 from gateway.scaling.reconcile import Plan, PoolReconciler, Wanted
 from gateway.scaling.settings import ScaledModel, ScaledPool
+from gateway.scaling.spot_prices import SpotPrice
 from gateway.scaling.status import MOST_DECISIONS, DecisionRecord, PoolDecided
 from gateway.scaling.stored_rates import StoredRates, usable
 from replicas.controller.decision import Decision, PoolDecision, Scaler
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 #: A decision that is like the last one is recorded again after so many seconds.
 RECORD_SECONDS = 60.0
+_FIGURES = re.compile(r"[0-9.,]+")
 
 
 class RememberingScaler(Scaler, Protocol):
@@ -74,6 +77,7 @@ class ModelController:
         self.rates = StoredRates(model.name)
         self.learned: dict[str, Learned] = {pool.name: Learned() for pool in model.pools}
         self.override = NO_OVERRIDE
+        self.spot_prices: Mapping[str, SpotPrice] = {}
         self.demand: Demand | None = None
         self.forecast: Forecast | None = None
         #: The last safe one; None: nothing was decided yet.
@@ -92,9 +96,12 @@ class ModelController:
     def _reconciler(self, pool: ScaledPool) -> PoolReconciler:
         return PoolReconciler(pool, lambda: self._new_id(pool.name))
 
-    def observe(self, reports: Sequence[ModelReport], override: Override | None) -> None:
-        """Take what the workers and operators say now."""
+    def observe(
+        self, reports: Sequence[ModelReport], override: Override | None, spot_prices: Mapping[str, SpotPrice]
+    ) -> None:
+        """Take what the workers, operators and the source of spot prices say now; the last is by pool."""
         self.override = override or NO_OVERRIDE
+        self.spot_prices = spot_prices
         self.demand = merged_demand(reports)
         for pool in self.model.pools:
             known = self.knowledge[pool.name] = pool_knowledge(reports, pool.name)
@@ -133,6 +140,11 @@ class ModelController:
         self.decided[_change(before, decision)] += 1
         return self._record(before, decision)
 
+    def spot_price(self, pool: ScaledPool) -> float | None:
+        """What a preemptible replica and hour costs: as told lately, else as configured; None: not known."""
+        told = self.spot_prices.get(pool.name)
+        return pool.scaling.spot_price if told is None else told.price_per_hour
+
     def plan(self, pool: ScaledPool, intents: Sequence[Intent], facts: PoolFacts) -> Plan:
         """Return what is to be done for a pool to come to what was decided."""
         decided = None if self.decision is None else self.decision.pools.get(pool.name)
@@ -152,7 +164,15 @@ class ModelController:
             pool.name: self._pool_snapshot(pool, now, facts[pool.name], unavailable[pool.name])
             for pool in self.model.pools
         }
-        return Snapshot(now=now, demand=demand, pools=pools, forecast=self.forecast, pinned=self.override.pinned)
+        return Snapshot(
+            now=now,
+            demand=demand,
+            pools=pools,
+            forecast=self.forecast,
+            pinned=self.override.pinned,
+            spot_price={name: told.price_per_hour for name, told in self.spot_prices.items()},
+            interruptions_per_hour={name: told.interruptions_per_hour for name, told in self.spot_prices.items()},
+        )
 
     def _pool_snapshot(self, pool: ScaledPool, now: float, facts: PoolFacts, unavailable: str) -> PoolSnapshot:
         counts, learned, known = self.counts[pool.name], self.learned[pool.name], self.knowledge[pool.name]
@@ -242,5 +262,6 @@ def _total(decision: Decision) -> int:
 
 
 def _what(decision: Decision) -> object:
-    """What two decisions that are alike have in common."""
-    return [(name, pool.wanted, pool.spot) for name, pool in sorted(decision.pools.items())], len(decision.warnings)
+    """What two decisions that are alike have in common: figures in their words may differ."""
+    pools = [(name, pool.wanted, pool.spot) for name, pool in sorted(decision.pools.items())]
+    return pools, [_FIGURES.sub("", words) for words in (*decision.reasons[:1], *decision.warnings)]

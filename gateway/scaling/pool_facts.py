@@ -12,10 +12,11 @@ from routing.health.replica_status import State
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """A replica as it registers itself: where it is reached, and how far its start is."""
+    """A replica as it registers itself: where it is reached, how far its start is, and the seconds of its steps."""
 
     address: str
     step: LaunchStep
+    start_seconds: Mapping[str, float] = {}
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ def announced(observed: Iterable[LaunchedReplica], registrations: Iterable[Regis
     for registration in registrations:
         id_ = registration.launch_id or by_address.get(registration.address)
         if id_:
-            found[id_] = Announced(registration.address, registration.step)
+            found[id_] = Announced(registration.address, registration.step, registration.start_seconds)
     return found
 
 

@@ -73,6 +73,7 @@ class PoolReconciler:
         self._unready: set[str] = set()
         self._failed_in_a_row = 0
         self._start_at = 0.0
+        self._start_problem = ""
         self.failures: list[Failure] = []
         #: Starts that failed, and replicas that ended by themselves.
         self.failed = 0
@@ -106,6 +107,15 @@ class PoolReconciler:
                 self._asked.pop(id_, None)
                 self._told.pop(id_, None)
         return plan
+
+    def start_failed(self, problem: str, now: float) -> None:
+        """Note that the launcher could not start replicas: more are asked for only after a pause, longer each time."""
+        self._start_problem = problem
+        self._pause(now)
+
+    def unavailable(self, now: float) -> str:
+        """Why the pool cannot grow now; empty: it can."""
+        return self._start_problem if now < self._start_at else ""
 
     # ---- one replica
 
@@ -175,7 +185,7 @@ class PoolReconciler:
             if intent.id in self._unready:
                 self._unready.discard(intent.id)
                 self.startups.append(max(now - intent.made, 0.0))
-            self._failed_in_a_row, self._start_at = 0, 0.0
+            self._failed_in_a_row, self._start_at, self._start_problem = 0, 0.0, ""
         elif step is not LaunchStep.STOPPING:
             self._unready.add(intent.id)
         if step is LaunchStep.STOPPING:
@@ -207,6 +217,9 @@ class PoolReconciler:
         self._unready.discard(intent.id)
         self.failures.append(Failure(now, intent, problem))
         self.failed += 1
+        self._pause(now)
+
+    def _pause(self, now: float) -> None:
         self._start_at = now + min(FIRST_RETRY * 2**self._failed_in_a_row, LAST_RETRY)
         self._failed_in_a_row = min(self._failed_in_a_row + 1, 16)
 

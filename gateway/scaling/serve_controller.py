@@ -9,13 +9,18 @@ import signal
 import socket
 from typing import Final
 
+from gateway.config.secret_variables import environment_without, provider_variables
 from gateway.config.settings import Config
 from gateway.scaling.build_launchers import build_launchers
 from gateway.scaling.controller import Controller
+from gateway.scaling.preloading import Preloading, checkpoints
 from gateway.scaling.settings import scaled_models
+from gateway.scaling.spot_prices import SpotPriceSource
 from gateway.store.configured_store import open_store
 from protos.errors import StoreUnavailable
 from replicas.controller.model_scaler import ModelScaler
+from replicas.launchers.launcher import LauncherError
+from replicas.launchers.local_launcher import LocalLauncher
 
 log = logging.getLogger(__name__)
 
@@ -37,17 +42,25 @@ async def serve_controller(config: Config) -> None:
     store = open_store(config, timeout=_TIMEOUT_SECONDS)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     launchers = build_launchers(config)
-    controller = Controller(store, scaled_models(config), launchers, ModelScaler, name)
+    told = config.launchers.spot_prices
+    prices = None if told is None else SpotPriceSource(told, environment_without(provider_variables(config)))
+    controller = Controller(store, scaled_models(config), launchers, ModelScaler, name, prices=prices)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     running = asyncio.create_task(controller.run())
+    preloading = Preloading(controller.models, checkpoints(config), lambda: controller.lease.held is not None)
+    reading = asyncio.create_task(preloading.run())
     stopping = asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        if "local" in launchers:
+        for task in (running, reading):
+            task.cancel()
+        await asyncio.gather(running, reading, return_exceptions=True)
+        local = launchers.get("local")
+        if isinstance(local, LocalLauncher):
+            with contextlib.suppress(LauncherError):  # those that are left end by themselves
+                await local.end_slots()
             await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):

@@ -62,6 +62,9 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     startup_seconds: Annotated[
         float | None, Meta(description="Median of the last starts; null: none was seen yet.")
     ] = None
+    start_seconds: Annotated[
+        Mapping[str, float], Meta(description="The same by step, of the replicas that are ready, as they say.")
+    ] = {}
     launcher_errors: Annotated[
         int, Meta(description="Calls of its launcher that failed, and starts, since this controller took over.")
     ] = 0

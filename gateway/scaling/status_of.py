@@ -1,6 +1,7 @@
 """Make the published status of what a controller knows. Pure."""
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from gateway.scaling.intents import Intent
 from gateway.scaling.launcher_calls import LauncherCalls
@@ -115,12 +116,23 @@ def _pool(
         spot_ready=sum(intent.spot for intent in counts.ready),
         pinned=one.override.pinned.get(pool.name),
         price_per_hour=pool.scaling.price,
-        spot_price_per_hour=pool.scaling.spot_price,
+        spot_price_per_hour=one.spot_price(pool),
         startup_seconds=one.learned[pool.name].startup_seconds,
+        start_seconds=_start_seconds(counts.ready, facts),
         reason=decided.reason if decided is not None else "",
         launcher_errors=calls.errors + one.pools[pool.name].failed,
-        problem=calls.problem,
+        problem=calls.problem or one.pools[pool.name].unavailable(now),
     )
+
+
+def _start_seconds(ready: Sequence[Intent], facts: PoolFacts) -> dict[str, float]:
+    """The median of what each step took, over the replicas that say it."""
+    found: dict[str, list[float]] = {}
+    for intent in ready:
+        known = facts.announced.get(intent.id)
+        for step, seconds in (known.start_seconds if known is not None else {}).items():
+            found.setdefault(step, []).append(seconds)
+    return {step: median(seconds) for step, seconds in found.items()}
 
 
 def _failure(failure: Failure) -> ReplicaProgress:
@@ -141,7 +153,7 @@ def _cost(one: ModelController) -> float | None:
     total = 0.0
     for pool in one.model.pools:
         for intent in _all_of(one.counts[pool.name]):
-            price = pool.scaling.spot_price if intent.spot else pool.scaling.price
+            price = one.spot_price(pool) if intent.spot else pool.scaling.price
             if price is None:
                 return None
             total += price

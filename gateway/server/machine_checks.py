@@ -66,12 +66,14 @@ def _unusable_scrape_key(config: Config) -> Iterator[tuple[str, str]]:
 
 def _unknown_commands(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the launchers' commands that cannot be run."""
-    if (command := config.launchers.command) is None:
-        return
-    for name in ("start", "observe", "stop"):
-        program = getattr(command, name)[0]
+    programs = {}
+    if (launcher := config.launchers.command) is not None:
+        programs = {f"command.{name}": getattr(launcher, name)[0] for name in ("start", "observe", "stop")}
+    if (prices := config.launchers.spot_prices) is not None and prices.command is not None:
+        programs["spot_prices.command"] = prices.command[0]
+    for name, program in programs.items():
         if shutil.which(program) is None:
-            yield f"launchers.command.{name}[0]", f"{echo(program)} is no program that can be run here"
+            yield f"launchers.{name}[0]", f"{echo(program)} is no program that can be run here"
 
 
 def _unknown_hosts(config: Config) -> Iterator[tuple[str, str]]:

@@ -290,6 +290,13 @@ SCALING_SPOT: Final = Metric("scaling_spot_replicas", "gauge", "Replicas on pree
 SCALING_STARTUP: Final = Metric(
     "scaling_startup_seconds", "gauge", "Median of the last starts, from the order until it serves.", _POOL, "s"
 )
+SCALING_START_STEP: Final = Metric(
+    "scaling_start_step_seconds",
+    "gauge",
+    "Seconds of each step of a start, the median of the replicas that serve.",
+    (*_POOL, "step"),
+    "s",
+)
 SCALING_LAUNCHER_FAILING: Final = Metric(
     "scaling_launcher_failing", "gauge", "1 where the launcher cannot do what is asked of it now.", _POOL
 )

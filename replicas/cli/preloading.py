@@ -11,17 +11,20 @@ from replicas.fast_start.page_cache import preload, weight_files
 log = logging.getLogger(__name__)
 
 
-def preload_meanwhile(folders: Sequence[Path]) -> None:
-    """Begin to read the weights of checkpoints; what came of it is logged. Raises ValueError for what is no folder."""
-    if not folders:
-        return
+def check_preload(folders: Sequence[Path]) -> None:
+    """Check that there are weights. Raises ValueError."""
     for folder in folders:
         try:
             if not weight_files(folder):
                 raise ValueError(f"--preload: {folder} has no weights: no *.safetensors and no *.engine")
         except OSError as error:
             raise ValueError(f"--preload: {error}") from error
-    threading.Thread(target=_preload, args=(folders,), name="preload", daemon=True).start()
+
+
+def preload_meanwhile(folders: Sequence[Path]) -> None:
+    """Begin to read the weights of checkpoints; what came of it is logged."""
+    if folders:
+        threading.Thread(target=_preload, args=(folders,), name="preload", daemon=True).start()
 
 
 def _preload(folders: Sequence[Path]) -> None:

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
 from replicas.cli.model_tokenizer import LoadTokenizer
-from replicas.cli.preloading import preload_meanwhile
+from replicas.cli.preloading import check_preload, preload_meanwhile
 from replicas.cli.replica_engines import engines_of, prepare
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
@@ -43,8 +43,13 @@ class Announcement(Protocol):
         """Say that a step begins."""
         ...
 
-    def describe(self, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
-        """Note what the loaded replicas are, which listen on `addresses`, before it is told that they are ready."""
+    def describe(
+        self, infos: Sequence[ReplicaInfo], addresses: Sequence[str], start_seconds: Mapping[LaunchStep, float]
+    ) -> None:
+        """Note what the loaded replicas are, before it is told that they are ready.
+
+        They listen on `addresses`, and the steps of their start took `start_seconds`.
+        """
         ...
 
     def attend(self, sessions: int) -> None:
@@ -151,7 +156,7 @@ def register(
     )
     add_simulated_options(parser)
     add_trtllm_options(parser)
-    parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False)
+    parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False, workers=None)
 
 
 def _address(text: str) -> str:
@@ -175,6 +180,7 @@ def _run(
     configure_logging()
     began = None
     try:
+        check_preload(arguments.preload)
         preload_meanwhile(arguments.preload)
         if arguments.standby is not None:
             load_tokenizer = cache(load_tokenizer)
@@ -192,6 +198,8 @@ def _run(
         try:
             engines = engines_of(arguments, load_tokenizer)
         except ValueError as error:
+            if arguments.workers is not None:
+                arguments.workers.end()
             return _refused(error)
         return _serve(arguments, engines, tls, announcement, began)
 
@@ -204,6 +212,7 @@ def _check(arguments: argparse.Namespace, registration: Registration) -> None:
         raise ValueError("--standby-seconds goes with --standby")
     if not arguments.listen:
         raise ValueError("give an address to serve on: --listen or --port")
+    check_preload(arguments.preload)
     registration.check(arguments)
     _tls(arguments)
 
@@ -238,11 +247,24 @@ def _ordered(
         if ordered.standby is not None or ordered.engine != engine:
             raise ValueError(f"this process waits to become a replica with --engine {engine}")
         _check(ordered, registration)
-        ordered.stood_by = True
+        ordered.stood_by, ordered.workers = True, workers
         return ordered
 
-    prepare(engine, load_tokenizer)
-    return wait_for_order(path, take, arguments.standby_seconds)
+    # Without an order nobody else ends the processes that wait, too.
+    signal.signal(signal.SIGTERM, _leave)
+    workers = prepare(engine, load_tokenizer)
+    try:
+        return wait_for_order(path, take, arguments.standby_seconds)
+    except BaseException:
+        if workers is not None:
+            workers.end()
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _refused(error: ValueError | OSError) -> int:
@@ -261,9 +283,11 @@ def _serve(
     from replicas.replica_server import AddressInUse, serve_pool
     from replicas.startup import StartWatch, process_began
 
+    watch = StartWatch(process_began() if began is None else began, announcement.tell)
+
     def ready(addresses: list[str]) -> None:
         log.info("serving on %s", ", ".join(addresses))
-        announcement.describe([engine.info for _, engine in engines], addresses)
+        announcement.describe([engine.info for _, engine in engines], addresses, watch.seconds)
 
     async def serve() -> int:
         stop = asyncio.Event()
@@ -280,7 +304,7 @@ def _serve(
             stop=stop,
             ready=ready,
             tls=tls,
-            watch=StartWatch(process_began() if began is None else began, announcement.tell),
+            watch=watch,
             attend=announcement.attend,
         )
 

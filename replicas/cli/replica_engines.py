@@ -18,6 +18,7 @@ from replicas.fast_start.preparations import preparation
 if TYPE_CHECKING:
     from replicas.engine import Engine
     from replicas.engines.simulated import SimulatedEngine
+    from replicas.engines.tensorrt_llm.waiting_workers import WaitingWorkers
 
 _OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     "simulated": add_simulated_options,
@@ -35,20 +36,21 @@ def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
     return _simulated(arguments, load_tokenizer)
 
 
-def prepare(engine: str, load_tokenizer: LoadTokenizer) -> None:
-    """Load what every replica with this engine needs, whatever its model. Raises ValueError."""
+def prepare(engine: str, load_tokenizer: LoadTokenizer) -> "WaitingWorkers | None":
+    """Load what every replica with this engine needs, whatever its model; return processes of it. Raises ValueError."""
     from replicas import replica_server  # noqa: F401  # the server's libraries
 
     if engine == "tensorrt_llm":
         from replicas.engines.tensorrt_llm import trtllm_engine  # noqa: F401
         from replicas.engines.tensorrt_llm.library import load_library
+        from replicas.engines.tensorrt_llm.waiting_workers import start_workers, visible_gpus
 
-        load_library()
-        return
+        return start_workers(load_library(), visible_gpus())
     from replicas.engines import simulated, simulated_start  # noqa: F401
 
     with contextlib.suppress(NoTokenizer):
         load_tokenizer(SIMULATED_TOKENIZER)
+    return None
 
 
 def _refuse_foreign(arguments: argparse.Namespace) -> None:
@@ -182,7 +184,7 @@ def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) 
         extra=dict(arguments.llm_option),
         **given,
     )
-    return TensorRtLlmEngine(options, load_library())
+    return TensorRtLlmEngine(options, load_library(), workers=arguments.workers)
 
 
 #: Options of the command that the engine has under the same name; unset, the engine's own defaults hold.

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -57,14 +57,13 @@ def wait_for_order(path: Path, take: Callable[[Sequence[str]], T], idle_seconds:
         NoOrder: For `idle_seconds` nobody has connected; the socket is gone.
         OSError: The socket cannot be made, or a process waits there already.
     """
-    with _listening(path) as listener:
+    with _listening(path) as listener, _removed(path):
         listener.settimeout(idle_seconds)
         log.info("waiting for an order on %s", path)
         while True:
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
-                path.unlink(missing_ok=True)
                 raise NoOrder(f"{path}: nobody has looked here for {idle_seconds:g} s") from None
             with connection:
                 connection.settimeout(_READ_SECONDS)
@@ -111,6 +110,15 @@ def is_waiting(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def _removed(path: Path) -> Iterator[None]:
+    """Remove the socket at the end, however that comes."""
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _listening(path: Path) -> socket.socket:

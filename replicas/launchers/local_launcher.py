@@ -73,6 +73,20 @@ class LocalLauncher:
     async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
         await asyncio.to_thread(self._stop, ids, grace_seconds)
 
+    async def end_slots(self) -> None:
+        """End the processes in wait, and keep none from now on: nothing more is to be started.
+
+        Raises:
+            LauncherError: Their folder cannot be read.
+        """
+        standby, self._standby = self._standby, None
+        if standby is not None:
+            await asyncio.to_thread(self._end, standby)
+
+    def _end(self, standby: StandbySlots) -> None:
+        with _explained(), self._folder.exclusive():
+            standby.end()
+
     def _start_all(self, orders: Sequence[ReplicaOrder]) -> None:
         problems = []
         with _explained(), self._folder.exclusive():

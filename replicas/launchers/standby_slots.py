@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _ORDER_SECONDS: Final = 2.0
 #: Seconds without a launcher's look after which a slot ends: nobody would take it any more.
 IDLE_SECONDS: Final = 120.0
+#: Slots that begin at one time: each costs half a second of a core, which replicas that begin may need more.
+AT_ONCE: Final = 2
 
 
 class StandbySlots:
@@ -55,14 +57,22 @@ class StandbySlots:
         self._children: dict[str, int] = {}
 
     def fill(self) -> None:
-        """Look at every slot, forget those that have ended, and start what is missing. Raises OSError."""
+        """Look at every slot, forget those that have ended, start what is missing, few at a time. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for digest, base in self._bases.items():
             names = self._names(digest)
             for name in names:
                 is_waiting(self._socket_of(name))  # so that it sees that it is looked at
-            for _ in range(self._count - len(names)):
+            begun = sum(not self._socket_of(name).is_socket() for name in names)
+            for _ in range(min(self._count - len(names), AT_ONCE - begun)):
                 self._start(f"{digest}-{secrets.token_hex(4)}", base)
+
+    def end(self) -> None:
+        """End every slot. Raises OSError."""
+        for digest in self._bases:
+            for name in self._names(digest):
+                Holder(self._file(name, "lock")).kill()
+                self._socket_of(name).unlink(missing_ok=True)
 
     def take(self, command: Sequence[str], lock: Path, output: Path, mark: Path) -> tuple[bool, int | None]:
         """Let a slot become the replica of a command line, whose files these are.

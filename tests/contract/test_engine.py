@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from protos.types import Failure, Finish, FinishReason, KvCreated, Load, Submit
+from protos.types import Failure, Finish, FinishReason, KvCreated, Load, Shape, Submit
 from replicas.engine import Engine, EngineStep, Launched
+from replicas.engines.simulated_start import SimulatedStart
+from replicas.fast_start.preparations import COLD
+from replicas.fast_start.start_model import StartModel
+from replicas.profiles import PROFILES
 from tests.harness import engine_of, submit_of
 from tests.loops import until
 from tests.trt_engines import trt_engine
@@ -37,13 +41,16 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=[*sorted(MODES), "tensorrt_llm"])
+@pytest.fixture(params=[*sorted(MODES), "started", "tensorrt_llm"])
 def make(request: pytest.FixtureRequest) -> Make:
     def build() -> Engine:
         if request.param == "tensorrt_llm":
             return trt_engine()
         clock = FakeClock()
-        options = {"clock": clock, "sleep": clock.sleep, "max_sequence_tokens": 1000} | MODES[request.param]
+        options = {"clock": clock, "sleep": clock.sleep, "max_sequence_tokens": 1000} | MODES.get(request.param, {})
+        if request.param == "started":
+            times = StartModel(PROFILES["mixtral-8x7b"], Shape(tp=2)).times(COLD)
+            return SimulatedStart(engine_of(**options), times, dummy_request=True, sleep=clock.sleep)
         return engine_of(**options)
 
     return build

@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.crowd import Crowd
 from tests.e2e.raw import Stream, ask, error_of
@@ -78,9 +80,7 @@ def test_a_controller_that_is_killed_leaves_everything_as_it_was(site: ScaledSit
     crowd.start()
     (old,) = site.controllers()
     os.kill(old, signal.SIGKILL)
-    eventually(
-        lambda: len(site.stack.pids("gateway.cli.main controller")) == 1 and site.controller() != old, "restart", 20
-    )
+    eventually(lambda: site.controllers() not in ([], [old]), "another one runs", 20)
     site.set(4)
     site.wait_for(4)
     assert set(before) < set(site.replicas()), "the new one has taken over what ran"
@@ -114,25 +114,73 @@ def test_a_replica_that_dies_while_it_drains_breaks_no_stream(site: ScaledSite) 
     assert crowd.failures == []
 
 
-def test_a_store_that_stands_still_in_the_middle_of_a_start(site: ScaledSite) -> None:
-    crowd = Crowd(site.stack, MODEL, rate=2.0)
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[ScaledSite]:
+    """One whose tenant is served while the store is away."""
+    made = ScaledSite(tmp_path, shipped_config(HASTY, tenants=[{"name": "default", "on_store_failure": "fail_open"}]))
+    try:
+        made.start()
+        made.wait_for(1)
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_store_that_stands_still_in_the_middle_of_a_start(known: ScaledSite) -> None:
+    crowd = Crowd(known.stack, MODEL, rate=2.0)
     crowd.start()
     eventually(lambda: crowd.answered >= 2, "answers come", 30)
-    before = set(site.replicas())
-    site.set(4)
-    eventually(lambda: len(set(site.replicas()) - before) >= 1, "a process begins", 20)
-    (store,) = site.stack.stores
+    before = set(known.replicas())
+    known.set(4)
+    eventually(lambda: len(set(known.replicas()) - before) >= 1, "a process begins", 20)
+    (store,) = known.stack.stores
     os.kill(store, signal.SIGSTOP)
     try:
-        time.sleep(8)
-        assert len(site.replicas()) <= 4
+        time.sleep(15)
+        assert len(known.replicas()) <= 4
     finally:
         os.kill(store, signal.SIGCONT)
-    site.wait_for(4)
+    known.wait_for(4)
     crowd.stop(90)
     assert crowd.failures == []
-    site.set(None)
-    site.wait_for(1, seconds=90)
+    known.set(None)
+    known.wait_for(1, seconds=90)
+
+
+@pytest.fixture
+def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
+    """One whose launcher is commands of the operator's own, which a test can make hang."""
+    text = shipped_config(HASTY)
+    hooked = yaml.safe_load(text)
+    (tmp_path / "local.yaml").write_text(text)
+    hook = [sys.executable, "-m", "tests.e2e.launcher_hook", str(tmp_path / "local.yaml")]
+    commands = {action: [*hook, action] for action in ("start", "observe", "stop")}
+    hooked["launchers"] = {"command": commands | {"timeout_seconds": 10}}
+    for model in hooked["models"]:
+        model["pools"][0]["launcher"] = "command"
+        del model["pools"][0]["simulated"]  # the hooks have their own configuration
+    made = ScaledSite(tmp_path, yaml.safe_dump(hooked, sort_keys=False))
+    try:
+        made.start()
+        made.wait_for(1)
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_launcher_that_hangs_starts_nothing_twice(commanded: ScaledSite, tmp_path: Path) -> None:
+    crowd = Crowd(commanded.stack, MODEL, rate=2.0)
+    crowd.start()
+    (tmp_path / "hang").touch()
+    commanded.set(3)
+    eventually(lambda: commanded.pool().problem != "", "it is said that the launcher hangs", 30)
+    assert len(commanded.replicas()) <= 3
+    (tmp_path / "hang").unlink()
+    commanded.wait_for(3)
+    commanded.set(1)
+    commanded.wait_for(1)
+    crowd.stop(90)
+    assert crowd.failures == []
 
 
 @pytest.fixture(scope="module")

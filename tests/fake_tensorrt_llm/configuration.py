@@ -7,6 +7,7 @@ from datetime import timedelta
 #: Arguments that LLM takes besides `model`; those of TorchLlmArgs that matter here, all others are refused.
 LLM_ARGUMENTS = frozenset(
     {
+        "_mpi_session",
         "cache_transceiver_config",
         "context_parallel_size",
         "cp_config",

@@ -27,6 +27,10 @@ class LLM:
         for key in arguments:
             if key not in LLM_ARGUMENTS:
                 raise ValueError(f"LLM got invalid argument: {key}")
+        session = arguments.get("_mpi_session")
+        size = arguments.get("tensor_parallel_size", 1) * arguments.get("pipeline_parallel_size", 1)
+        if session is not None and (session.shut_down or session.n_workers != size):
+            raise ValueError(f"External MPI session has {session.n_workers} workers but the model needs {size}.")
         defaults = {"max_batch_size": 2048, "max_num_tokens": 8192, "kv_cache_config": KvCacheConfig()}
         self.model = model
         self.arguments: dict[str, Any] = defaults | arguments

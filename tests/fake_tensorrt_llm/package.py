@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.fake_tensorrt_llm import configuration, llm, parameters, results
+from tests.fake_tensorrt_llm import configuration, llm, parameters, results, sessions
 
 VERSION = "1.2.0"
 
@@ -20,7 +20,7 @@ def modules() -> dict[str, ModuleType]:
     package, api = ModuleType("tensorrt_llm"), ModuleType("tensorrt_llm.llmapi")
     executor, request = ModuleType("tensorrt_llm.executor"), ModuleType("tensorrt_llm.executor.request")
     utils, lora = ModuleType("tensorrt_llm.executor.utils"), ModuleType("tensorrt_llm.lora_helper")
-    torch = ModuleType("torch")
+    torch, mpi = ModuleType("torch"), ModuleType("tensorrt_llm.llmapi.mpi_session")
     for target, names in (
         (package, (llm.LLM, parameters.SamplingParams)),
         (
@@ -40,11 +40,12 @@ def modules() -> dict[str, ModuleType]:
         (utils, (results.RequestError,)),
         (lora, (configuration.LoraConfig,)),
         (torch, (parameters.FloatTensor,)),
+        (mpi, (sessions.MpiPoolSession,)),
     ):
         for each in names:
             setattr(target, each.__name__, each)
     package.__dict__["__version__"] = VERSION
-    return {module.__name__: module for module in (package, api, executor, request, utils, lora, torch)}
+    return {module.__name__: module for module in (package, api, executor, request, utils, lora, torch, mpi)}
 
 
 def install(patch: pytest.MonkeyPatch | None = None) -> None:

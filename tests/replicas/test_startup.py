@@ -80,7 +80,10 @@ def test_steps_are_timed_from_the_beginning_of_the_process_on() -> None:
     for step, later in ((LaunchStep.LOAD, 4.0), (LaunchStep.WARM_UP, 1.0), (LaunchStep.READY, 0.0)):
         watch.tell(step)
         now += later
-    assert watch.seconds == {LaunchStep.PROCESS: 1.5, LaunchStep.LOAD: 4.0, LaunchStep.WARM_UP: 1.0}
+    ended = {LaunchStep.PROCESS: 1.5, LaunchStep.LOAD: 4.0, LaunchStep.WARM_UP: 1.0}
+    assert watch.seconds == ended | {LaunchStep.READY: 0.0}
+    now += 0.5
+    assert watch.seconds == ended | {LaunchStep.READY: 0.5}
     assert str(watch) == "6.50 s: process 1.50, load 4.00, warm_up 1.00"
     assert told == [LaunchStep.LOAD, LaunchStep.WARM_UP, LaunchStep.READY]
 

@@ -106,18 +106,30 @@ def _replicas() -> tuple[Panel, ...]:
                 Query(CHOSEN.now(m.SCALING_MAX, *by), f"max {_NAMED}"),
             ],
             "short",
+            width=6,
         ),
         lines(
             "Spot replicas",
             "Replicas on preemptible capacity that serve.",
             [Query(CHOSEN.now(m.SCALING_SPOT, *by), _NAMED)],
             "short",
+            width=6,
         ),
         lines(
             "Start-up",
             "Median of the last starts, from the order until the replica serves.",
             [Query(CHOSEN.now(m.SCALING_STARTUP, *by, how="max"), _NAMED)],
             "s",
+            width=6,
+        ),
+        lines(
+            "Start-up, by step",
+            "What each step takes, as the replicas that serve have measured it; the longest of all pools.",
+            [Query(CHOSEN.now(m.SCALING_START_STEP, "step", how="max"), "{{step}}")],
+            "s",
+            stacked=True,
+            colors=_STEP_COLORS,
+            width=6,
         ),
     )
 

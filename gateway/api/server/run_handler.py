@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from gateway.api.server.api_route import Handler
-from gateway.api.server.error_headers import error_headers
+from gateway.api.server.error_form import error_headers
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from protos.errors import ClientGone, InternalError, PenstockError

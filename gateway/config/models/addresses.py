@@ -17,6 +17,9 @@ _DNS: Final = re.compile(
 _NO_PATH: Final = frozenset("?#")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._]")
 _LONGEST_NAME: Final = 64
+#: Characters of a launch id in a socket's name.
+_LONGEST_SOCKET: Final = 40
+_LAUNCHED: Final = re.compile(r"unix:/.*/launched-([a-z0-9-]+)\.sock")
 #: A longer name is cut to this many characters of its beginning and of its end.
 _CUT_CHARS: Final = 27
 _LONGEST_LABEL: Final = 63
@@ -71,8 +74,17 @@ def dns_name(address: str) -> DnsName | None:
     return DnsName(address, match["scheme"], name, int(match["port"] or 0), path)
 
 
+def launched_socket(launch_id: str) -> str:
+    """Name the socket of a launched replica of this machine. It has room in a path, whatever the folder."""
+    if len(launch_id) > _LONGEST_SOCKET:
+        launch_id = blake2b(launch_id.encode(), digest_size=8).hexdigest()
+    return f"launched-{launch_id}.sock"
+
+
 def replica_name(address: str) -> str:
-    """Derive a replica's name in its pool from its address: HOST-PORT, or a socket's path."""
+    """Derive a replica's name in its pool from its address: HOST-PORT, a launch id, or a socket's path."""
+    if (launched := _LAUNCHED.fullmatch(address)) is not None:
+        return launched[1]
     if address.startswith("unix:"):
         where = address.removeprefix("unix:").strip("/")
     else:

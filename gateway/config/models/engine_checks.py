@@ -101,6 +101,8 @@ def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
     if pool.simulated.adapters and not pool.simulated.max_adapters:
         yield f"{where}.simulated.max_adapters", "must be at least 1 for replicas with adapters"
+    if pool.simulated.start is not None and pool.local_replicas:
+        yield f"{where}.simulated.start", "only with a launcher: the gateway begins once its own replicas are ready"
     prepared = pool.simulated.start or ()
     if "all" in prepared and len(prepared) > 1:
         yield f"{where}.simulated.start", "`all` stands alone"

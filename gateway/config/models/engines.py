@@ -75,7 +75,8 @@ class SimulatedEngine(Record, frozen=True, kw_only=True):
         Meta(
             description="A start takes time, as modelled (and divided by `speed`), with these prepared: `[]` none, "
             "`[all]` all of them. A pod and a process that wait, weights in main memory or forked from another replica "
-            "over a fast or slow link, a known KV cache size, a dummy request. Unset: it takes none."
+            "over a fast or slow link, a known KV cache size, a dummy request. Unset: it takes none. Only where a "
+            "launcher starts the replicas."
         ),
     ] = None
     scheduler: Annotated[

@@ -1,7 +1,9 @@
 """Launchers, which start and stop replicas of pools that scale."""
 
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
@@ -37,8 +39,25 @@ class CommandLauncher(Record, frozen=True, kw_only=True):
     ]
     stop: Annotated[_Command, Meta(description="Ends replicas: `{ids: [...], grace_seconds: N}`.")]
     timeout_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="After so long a command is killed, and counts as failed.")
+        float, Meta(gt=0, le=35, description="After so long a command is killed, and counts as failed.")
     ] = 30.0
+
+
+class SpotPrices(Record, frozen=True, kw_only=True):
+    """Where prices of preemptible capacity are told; exactly one of `file`, `url` and `command`.
+
+    The source gives JSON: `{"pools": [{"model", "pool", "price_per_hour", "interruptions_per_hour"}]}`.
+    """
+
+    file: Annotated[
+        Annotated[str, Meta(min_length=1)] | None, Meta(description="A file, relative to this file's folder.")
+    ] = None
+    url: Annotated[Annotated[str, Meta(pattern="^https?://.")] | None, Meta(description="What a GET answers.")] = None
+    command: Annotated[_Command | None, Meta(description="What a command writes.")] = None
+    every_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="How often it is asked. What it said last holds for ten times as long."),
+    ] = 60.0
 
 
 class Launchers(Record, frozen=True, kw_only=True):
@@ -48,3 +67,16 @@ class Launchers(Record, frozen=True, kw_only=True):
     command: Annotated[
         CommandLauncher | None, Meta(description="Commands; needed where a pool names this launcher.")
     ] = None
+    spot_prices: Annotated[
+        SpotPrices | None,
+        Meta(description="Prices and interruptions of preemptible capacity; unset: `scaling.spot_price_per_hour`."),
+    ] = None
+
+
+def with_absolute_prices(launchers: Launchers, folder: Path) -> Launchers:
+    """Make the path of the file with prices absolute."""
+    prices = launchers.spot_prices
+    if prices is None or prices.file is None:
+        return launchers
+    prices = msgspec.structs.replace(prices, file=str((folder / prices.file).resolve()))
+    return msgspec.structs.replace(launchers, spot_prices=prices)

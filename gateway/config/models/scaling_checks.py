@@ -17,6 +17,8 @@ _OWN_ARGUMENTS: Final = (
     "--pp",
     "--role",
     "--drain-seconds",
+    "--standby",
+    "--standby-seconds",
     "--model-version",
     "--listen",
     "--port",
@@ -36,6 +38,9 @@ def scaling_problems(config: Config) -> Iterator[tuple[str, str]]:
             yield from _argument_problems(pool, f"{where}.pools[{p}].replica_arguments")
         yield from _model_problems(model, where)
     yield from _gpu_problems(config)
+    prices = config.launchers.spot_prices
+    if prices is not None and sum(one is not None for one in (prices.file, prices.url, prices.command)) != 1:
+        yield "launchers.spot_prices", "needs exactly one of file, url and command"
 
 
 def scaling_warnings(config: Config) -> Iterator[str]:

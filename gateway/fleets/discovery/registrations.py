@@ -24,7 +24,8 @@ class Registration(msgspec.Struct, frozen=True):
     """One replica's registration. `epoch` distinguishes its process from earlier ones at the address.
 
     `launch_id` is the id under which a launcher has started it; empty: it was started otherwise. Until `step` is
-    `ready` it may not listen yet, and what is known only once its engine is loaded is empty.
+    `ready` it may not listen yet, and what is known only once its engine is loaded is empty; so is `start_seconds`,
+    the time that each step of its start has taken.
     """
 
     model: str
@@ -39,6 +40,7 @@ class Registration(msgspec.Struct, frozen=True):
     adapters: tuple[str, ...] = ()
     launch_id: str = ""
     step: LaunchStep = LaunchStep.READY
+    start_seconds: dict[str, float] = {}
 
     @property
     def key(self) -> str:

@@ -38,6 +38,8 @@ class Library:
     #: Converts a list of numbers to a torch tensor of 32-bit floats.
     tensor: Callable[[list[float]], Any]
     older_tags: bool
+    #: Makes the processes of more than one GPU; None: this version has no such class.
+    mpi_pool_session: Any = None
 
 
 def load_library() -> Library:
@@ -70,7 +72,15 @@ def load_library() -> Library:
         request_error=importlib.import_module("tensorrt_llm.executor.utils").RequestError,
         tensor=importlib.import_module("torch").FloatTensor,
         older_tags=takes_older_tags(),
+        mpi_pool_session=_optional("MpiPoolSession", "tensorrt_llm.llmapi.mpi_session"),
     )
+
+
+def _optional(name: str, module: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        return None
 
 
 def _first(name: str, *modules: str) -> Any:

@@ -84,6 +84,11 @@ MANIFEST: tuple[Signature, ...] = (
             "max_seq_len",
         ),
     ),
+    Signature((f"{_ARGS}:BaseLlmArgs", f"{_ARGS}:TorchLlmArgs"), keywords=("mpi_session",), optional=True),
+    Signature(("tensorrt_llm.llmapi.mpi_session:MpiPoolSession.__init__",), keywords=("n_workers",), optional=True),
+    Signature(
+        ("tensorrt_llm.llmapi.mpi_session:MpiPoolSession",), attributes=("submit_sync", "shutdown"), optional=True
+    ),
     Signature(
         (f"{_ARGS}:KvCacheConfig",),
         keywords=(

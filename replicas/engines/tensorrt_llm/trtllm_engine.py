@@ -24,6 +24,7 @@ from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
 from replicas.engines.tensorrt_llm.trtllm_requests import Requests
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
+from replicas.engines.tensorrt_llm.waiting_workers import WaitingWorkers
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +55,16 @@ class TensorRtLlmEngine:
         options: Options,
         library: Library,
         *,
+        workers: WaitingWorkers | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Load nothing yet. `clock` counts seconds and `sleep` waits for some between checks of the engine."""
-        self._options, self._library = options, library
+        """Load nothing yet. `workers` are used where they are as many as the GPUs, and are ended in any case.
+
+        `clock` counts seconds and `sleep` waits for some between checks of the engine.
+        """
+        self._options, self._library, self._workers = options, library, workers
         self._clock, self._sleep = clock, sleep
         self._llm: Any = None
         lora = options.lora
@@ -85,9 +90,7 @@ class TensorRtLlmEngine:
         Loading blocks the event loop for minutes: the library sets up signals and processes from the main thread.
         """
         tell(LaunchStep.LOAD)
-        if not self._options.kv.profiled:
-            os.environ[SKIP_PROFILING] = "1"
-        self._llm = self._library.llm(**llm_arguments(self._options, self._library))
+        self._llm = self._library.llm(**self._processes(), **llm_arguments(self._options, self._library))
         tell(LaunchStep.WARM_UP)
         async with asyncio.timeout(self._options.warmup_seconds):
             await self._one_token()
@@ -104,9 +107,30 @@ class TensorRtLlmEngine:
 
     async def stop(self) -> None:
         """Shut the LLM down and free its GPUs, after all requests have ended."""
-        if self._llm is not None:
-            llm, self._llm = self._llm, None
-            llm.shutdown()
+        try:
+            if self._llm is not None:
+                llm, self._llm = self._llm, None
+                llm.shutdown()
+        finally:
+            self._end_workers()
+
+    def _processes(self) -> dict[str, Any]:
+        """Prepare the processes that the library takes or starts; return its argument for those that it takes."""
+        shape, workers = self._options.shape, self._workers
+        gpus = shape.gpus * self._options.context_parallel
+        if workers is not None and workers.count != gpus:
+            log.warning("%d processes wait for as many GPUs, and the model has %d: they end", workers.count, gpus)
+            self._end_workers()
+        if not self._options.kv.profiled:
+            os.environ[SKIP_PROFILING] = "1"
+            if self._workers is not None:
+                self._workers.set_variable(SKIP_PROFILING, "1")
+        return {} if self._workers is None else {"_mpi_session": self._workers.session}
+
+    def _end_workers(self) -> None:
+        if self._workers is not None:
+            workers, self._workers = self._workers, None
+            workers.end()
 
     def submit(self, handle: int, request: Submit) -> None:
         """Submit the request to the library, or refuse it with a failed finish in the next step."""

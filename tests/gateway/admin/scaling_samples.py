@@ -35,6 +35,7 @@ def pool(**fields: Any) -> PoolStatus:
         "starting": [progress(3, "load"), progress(4, "load"), progress(5, "warm_up")],
         "price_per_hour": 2.5,
         "startup_seconds": 6.5,
+        "start_seconds": {"process": 4.0, "load": 2.0},
         "reason": "the load needs 4",
     }
     return PoolStatus(**(given | fields))

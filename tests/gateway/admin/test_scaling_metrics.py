@@ -35,6 +35,7 @@ def test_a_model_that_grows() -> None:
         assert page.of(metric, "m", "small") == expected, metric.name
     steps = {step: page.of(declared.SCALING_STARTING, "m", "small", step) for step in ("allocate", "load", "warm_up")}
     assert steps == {"allocate": 0, "load": 2, "warm_up": 1}
+    assert page.of(declared.SCALING_START_STEP, "m", "small", "process") == 4
     assert page.of(declared.SCALING_DEMAND, "m") == 7.5
     assert page.of(declared.SCALING_SLO, "m", "ttft") == 1.25
     assert page.of(declared.SCALING_COST, "m") == 12.5

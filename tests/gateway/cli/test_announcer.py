@@ -12,6 +12,7 @@ from gateway.cli import announcer as module
 from gateway.cli.announcer import Announcer
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.store.embedded import EmbeddedStore
+from protos.launch_step import LaunchStep
 from protos.types import Role, Shape
 from tests.loops import until
 from tests.stores import running
@@ -28,7 +29,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.005)
 
 
 @contextlib.asynccontextmanager
@@ -85,10 +86,18 @@ class Orphan:
     """A launched replica in a store that can be frozen, which notes when it would end itself."""
 
     def __init__(self, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.02)
+        monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.01)
         self.clock = Clock()
         self.ends = 0
         self.announcer = Announcer(store.url, 60.0, end=self._end, clock=self.clock)
+
+    async def waits(self, seconds: int, sessions: int | None = None) -> None:
+        """Let so many seconds pass, of which it sees each."""
+        for _ in range(seconds):
+            self.clock.now += 1.0
+            if sessions is not None:
+                self.announcer.attend(sessions)
+            await until(lambda: self.announcer._looked == self.clock.now)
 
     def _end(self) -> None:
         self.ends += 1
@@ -111,17 +120,15 @@ async def test_an_orphan_ends_itself(
     with caplog.at_level(logging.INFO):
         async with saying(orphan.announcer, ONE):
             await until(lambda: "registered as" in caplog.text)
-            orphan.clock.now += 59.0
-            await until(lambda: orphan.announcer._needed == orphan.clock.now)
+            await orphan.waits(61)
+            assert orphan.ends == 0
             with frozen(own_store):
                 await until(lambda: "cannot register" in caplog.text)
-                orphan.clock.now += 59.0
-                await asyncio.sleep(0.05)
+                await orphan.waits(58)
                 assert orphan.ends == 0
-                orphan.clock.now += 1.0
-                await until(lambda: orphan.ends)
+                await orphan.waits(3)
                 assert "for 60 s the store has not answered, and no gateway has been connected" in caplog.text
-                await asyncio.sleep(0.05)
+                await orphan.waits(61)
                 assert orphan.ends == 1
 
 
@@ -134,17 +141,39 @@ async def test_a_replica_with_a_gateway_is_no_orphan(
             await until(lambda: "registered as" in caplog.text)
             with frozen(own_store):
                 await until(lambda: "cannot register" in caplog.text)
-                for _ in range(5):
-                    orphan.clock.now += 59.0
-                    orphan.announcer.attend(1)
-                    await asyncio.sleep(0.03)
-                orphan.clock.now += 59.0
-                orphan.announcer.attend(0)
-                await asyncio.sleep(0.03)
+                await orphan.waits(100, sessions=1)
+                await orphan.waits(58, sessions=0)
                 assert orphan.ends == 0
-                orphan.clock.now += 1.0
-                orphan.announcer.attend(0)
-                await until(lambda: orphan.ends)
+                await orphan.waits(3, sessions=0)
+                assert orphan.ends == 1
+
+
+async def test_a_process_that_stood_still_is_no_orphan(
+    own_store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    orphan = Orphan(own_store, monkeypatch)
+    with caplog.at_level(logging.INFO):
+        async with saying(orphan.announcer, ONE):
+            await until(lambda: "registered as" in caplog.text)
+            with frozen(own_store):
+                await until(lambda: "cannot register" in caplog.text)
+                orphan.clock.now += 3600.0
+                await orphan.waits(30)
+                assert orphan.ends == 0
+
+
+async def test_what_ends_is_not_said_to_stand_still(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    announcer = Announcer(store_url, clock=clock)
+    with caplog.at_level(logging.INFO):
+        async with saying(announcer, ONE):
+            announcer.attend(0)
+            announcer.say([structs.replace(ONE, step=LaunchStep.STOPPING)])
+            clock.now += 60.0
+            async with running(store_url) as store:
+                while [one.step for one in await registered(store)] != [LaunchStep.STOPPING]:
+                    pass
+    assert "does nothing any more" not in caplog.text
 
 
 async def test_it_is_a_thread_of_its_own(store_url: str) -> None:

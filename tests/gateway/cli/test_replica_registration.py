@@ -95,7 +95,7 @@ async def test_a_replica_is_registered_until_it_stops(
     async with running(store_url) as store:
         with StoreRegistration().announced(arguments) as announcement:
             await until_registered(store, lambda found: len(found) == 2)
-            announcement.describe([first, second], ["127.0.0.1:4711", "unix:/run/r.sock"])
+            announcement.describe([first, second], ["127.0.0.1:4711", "unix:/run/r.sock"], {})
             announcement.tell(LaunchStep.READY)
             found = await until_registered(store, lambda found: all(one.step is LaunchStep.READY for one in found))
             assert [(one.address, one.role, one.pool) for one in found if one.address != f"{scheme}://127.0.0.1:1"] == [
@@ -116,10 +116,13 @@ async def test_each_step_is_told_as_it_comes(store_url: str) -> None:
                 found = await until_step(store, step)
                 assert (found.launch_id, found.address, found.tokenizer_hash) == ("a-1", "grpc://127.0.0.1:1", "")
                 assert (found.model, found.engine, found.shape) == ("m", "simulated", Shape(tp=2))
-            announcement.describe([structs.replace(info_of(), tokenizer_hash="abc")], ["127.0.0.1:1"])
+            announcement.describe(
+                [structs.replace(info_of(), tokenizer_hash="abc")], ["127.0.0.1:1"], {LaunchStep.LOAD: 1.23456}
+            )
             announcement.tell(LaunchStep.READY)
             found = await until_step(store, LaunchStep.READY)
             assert (found.launch_id, found.tokenizer_hash) == ("a-1", "abc")
+            assert found.start_seconds == {"load": 1.235}
             announcement.tell(LaunchStep.STOPPING)
             announcement.tell(LaunchStep.READY)
             await until_step(store, LaunchStep.STOPPING)
@@ -130,7 +133,7 @@ async def test_a_port_that_the_system_chooses_is_told_once_it_is_known(store_url
     async with running(store_url) as store:
         with StoreRegistration().announced(arguments) as announcement:
             announcement.tell(LaunchStep.LOAD)
-            announcement.describe([info_of()], ["127.0.0.1:4711"])
+            announcement.describe([info_of()], ["127.0.0.1:4711"], {})
             announcement.tell(LaunchStep.READY)
             found = await until_registered(store, lambda found: found)
             assert [one.address for one in found] == ["grpc://127.0.0.1:4711"]

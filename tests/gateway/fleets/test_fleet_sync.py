@@ -154,3 +154,33 @@ async def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.Monke
         await until(lambda: fleet.times > 3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_announcements_are_looked_at_at_once_and_keep_no_exchange_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "SYNC_SECONDS", 0.02)
+    async with world_at("redis://127.0.0.1:1/0") as world:
+        worker = world.worker("w", {"m": FakeFleet()})
+        done: list[str] = []
+
+        async def note(what: str) -> None:
+            done.append(what)
+
+        monkeypatch.setattr(worker, "exchange", lambda: note("exchange"))
+        monkeypatch.setattr(worker, "look", lambda: note("look"))
+        running = asyncio.create_task(worker.run())
+        try:
+            await until(lambda: done)
+            assert done == ["exchange"]
+            worker.announced()
+            await until(lambda: "look" in done)
+
+            def announced_without_end() -> bool:
+                worker.announced()
+                return done.count("exchange") >= 4 and done.count("look") >= 4
+
+            await until(announced_without_end)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)

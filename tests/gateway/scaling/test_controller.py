@@ -1,19 +1,16 @@
-import os
-import signal
-
+import msgspec
 import pytest
 
+from gateway.config.models.scaling import Scaling
 from gateway.scaling.demand.demand_reports import ModelReport
-from gateway.scaling.intents import INTENTS, drains_of_intents
-from gateway.scaling.lease import LEASE_SECONDS
+from gateway.scaling.intents import drains_of_intents
+from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.stored_decisions import read_decisions
-from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.store.store_client import Store
 from protos.launch_step import LaunchStep
 from protos.types import Shape
 from replicas.launchers.launcher import ReplicaOrder
-from tests.gateway.scaling.scaled import World, scaled_config, scaled_world, scaler_of, want
+from tests.gateway.scaling.scaled import scaled_world, scaler_of, want
 
 FLUSH = Script("return redis.call('FLUSHALL')")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
@@ -87,137 +84,6 @@ async def test_a_drain_is_undone_where_the_replica_is_wanted_again(store_url: st
         assert {intent.state for intent in (await world.intents()).values()} == {"run"}
         assert world.launcher.stops == []
         assert len(world.launcher.starts) == 2
-
-
-async def test_another_controller_takes_over_and_starts_nothing_twice(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one, two = world.controller("one"), world.controller("two")
-        want(one, 2)
-        want(two, 2)
-        await world.round(one)
-        await world.round(two)
-        assert one.lease.held and not two.lease.held
-        started = list(world.launcher.starts)
-        # The first one is killed: the store lets go of its lease.
-        await world.store.run(EXPIRE, [LEASE_KEY], [])
-        await world.round(two, times=3)
-        assert two.lease.held
-        assert world.launcher.starts == started
-        # It was only paused, and comes back: whatever it would write or start is refused.
-        want(one, 8)
-        world.now -= 3.0
-        await one.round()
-        assert world.launcher.starts == started
-        assert len(await world.intents()) == 2
-
-
-async def test_what_was_written_down_and_not_started_is_started_by_the_next_one(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one, two = world.controller("one"), world.controller("two")
-        want(one, 2)
-        want(two, 2)
-        world.launcher.answers.clear()
-        await world.say()
-        await one.renew()
-        # It looks first, and hangs there.
-        await one.round()
-        world.launcher.answers.set()
-        await one._calls["local"].finished(5.0)
-        world.launcher.answers.clear()
-        for calls in one._calls.values():
-            await calls.aclose()
-        world.launcher.answers.set()
-        await one.lease.leave()
-        await world.round(two, times=2)
-        assert len(world.launcher.starts) == 2
-        assert set(world.launcher.starts) == set(await world.intents())
-
-
-async def test_a_launcher_that_hangs_is_waited_for_and_nothing_is_doubled(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 1)
-        await world.round(one)
-        world.launcher.answers.clear()
-        want(one, 3)
-        for _ in range(4):
-            world.now += 15.0
-            await world.say()
-            await one.renew()
-            await one.round()
-        (pool,) = (await world.status()).pools
-        assert "has not answered to observe" in pool.problem
-        world.launcher.answers.set()
-        await one._calls["local"].finished(5.0)
-        await world.round(one, times=3)
-        assert len(world.launcher.starts) == 3
-        assert (await world.status()).pools[0].problem == ""
-
-
-async def test_a_start_that_fails_is_told_and_tried_again(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 1)
-        await world.round(one)
-        (id_,) = world.launcher.starts
-        failed = world.launcher.replicas[id_]
-        world.launcher.replicas[id_] = type(failed)(
-            id=id_, model="m", pool="p", step=LaunchStep.FAILED, since=0.0, problem="no such checkpoint"
-        )
-        await world.round(one)
-        assert world.launcher.stops == [(id_, 0.0)]
-        (shown,) = (await world.status()).pools[0].failed
-        assert (shown.id, shown.problem) == (id_, "no such checkpoint")
-        await world.round(one, times=4)
-        assert len(world.launcher.starts) == 2
-
-
-async def test_a_replica_that_ends_by_itself_is_replaced_after_a_second_look(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 1)
-        await world.round(one)
-        await world.ready()
-        await world.round(one)
-        (id_,) = world.launcher.starts
-        await world.gone(id_)
-        await world.round(one)
-        assert len(world.launcher.starts) == 1
-        await world.round(one, times=6)
-        assert len(world.launcher.starts) == 2
-        assert id_ not in await world.intents()
-
-
-async def test_what_the_launcher_forgets_and_still_serves_is_kept(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 1)
-        await world.round(one)
-        await world.ready()
-        await world.round(one)
-        (id_,) = world.launcher.starts
-        del world.launcher.replicas[id_]
-        for _ in range(5):
-            await world.ready(id_)
-            await world.round(one)
-        assert world.launcher.starts == [id_]
-        assert (await world.status()).pools[0].ready == 1
-
-
-async def test_a_store_that_has_lost_everything_leads_to_no_new_and_no_lost_replica(store_url: str) -> None:
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 3)
-        await world.round(one)
-        await world.ready()
-        await world.round(one)
-        await world.store.run(FLUSH, [LEASE_KEY], [])
-        for _ in range(6):
-            await world.ready()
-            await world.round(one)
-        assert len(world.launcher.starts) == 3
-        assert world.launcher.stops == []
-        assert set(await world.intents()) == set(world.launcher.starts)
 
 
 async def test_a_replica_that_nobody_wants_is_drained_after_a_second_look(store_url: str) -> None:
@@ -349,52 +215,50 @@ async def test_decisions_are_recorded_and_the_next_controller_knows_them(store_u
         assert [record.pools["p"].wanted for record in two.models[0].decisions][:2] == [1, 2]
 
 
-async def test_a_clock_that_jumps_is_told_and_not_followed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_advice_is_told_and_not_followed(store_url: str) -> None:
     async with scaled_world(store_url) as world:
+        model = msgspec.structs.replace(world.config.models[0], scaling=Scaling(mode="advise"))
+        world.config = msgspec.structs.replace(world.config, models=(model,))
+        one = world.controller()
+        want(one, 3)
+        await world.round(one, times=3)
+        status = await world.status()
+        assert (status.mode, status.pools[0].wanted) == ("advise", 3)
+        assert [record.mode for record in await read_decisions(world.store)] == ["advise"]
+        assert world.launcher.starts == []
+        assert await world.intents() == {}
+
+
+async def test_a_pause_starts_and_stops_nothing_until_it_is_undone(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        registry = ScalingRegistry(world.store, world.config)
         one = world.controller()
         want(one, 1)
         await world.round(one)
-        before = one._clock.now()
-        world.now += 3600.0
-        await world.say()
-        await one.renew()
-        await one.round()
-        assert one._clock.now() >= before
-        assert any("clock has jumped" in warning for warning in (await world.status()).warnings)
-
-
-async def test_a_record_that_cannot_be_read_starts_and_stops_nothing(store_url: str) -> None:
-    spoil = Script("return redis.call('HSET', KEYS[1], 'x', '{')")
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 2)
-        await world.store.run(spoil, [INTENTS], [])
+        await world.ready()
+        await registry.pause("m", "a")
+        want(one, 4)
         await world.round(one, times=2)
-        assert world.launcher.starts == []
-
-
-async def test_a_store_that_is_frozen_in_the_middle_of_a_start_doubles_and_loses_nothing(
-    own_store: EmbeddedStore,
-) -> None:
-    pid = own_store.pid
-    assert pid is not None
-    store = Store(own_store.url, timeout=0.3)
-    try:
-        world = World(store, scaled_config())
-        one = world.controller()
+        assert len(world.launcher.starts) == 1
+        want(one, 0)
+        await world.round(one, times=2)
+        assert world.launcher.stops == []
+        assert (await world.status()).paused
+        await registry.resume("m", "a")
         want(one, 2)
         await world.round(one)
-        want(one, 6)
-        os.kill(pid, signal.SIGSTOP)
-        for _ in range(3):
-            world.now += LEASE_SECONDS
-            await one.renew()
-            await one.round()
-        assert one.lease.held is None
         assert len(world.launcher.starts) == 2
-        os.kill(pid, signal.SIGCONT)
-        await world.round(one, times=4)
-        assert len(world.launcher.starts) == 6
-        assert set(world.launcher.starts) == set(await world.intents())
-    finally:
-        await store.aclose()
+
+
+async def test_a_size_that_is_set_reaches_the_scaler_and_may_be_below_min(store_url: str) -> None:
+    async with scaled_world(store_url, min=2) as world:
+        registry = ScalingRegistry(world.store, world.config)
+        one = world.controller()
+        await registry.set_replicas("m", "p", 0, "a")
+        await world.round(one)
+        assert scaler_of(one).snapshots[-1].pinned == {"p": 0}
+        (pool,) = (await world.status()).pools
+        assert (pool.pinned, pool.wanted) == (0, 0)
+        await registry.set_replicas("m", "p", None, "a")
+        await world.round(one)
+        assert (await world.status()).pools[0].wanted == 2

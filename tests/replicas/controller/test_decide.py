@@ -150,6 +150,20 @@ def test_to_zero_only_when_idle_and_allowed() -> None:
     assert min(PlainFleet(scaler(least=1, idle_seconds=10.0), "p", 1, 10.0).play(lambda now: 0.0, 900)) == 1
 
 
+@pytest.mark.parametrize("window", [0.0, 30.0])
+def test_a_model_without_replicas_begins_at_zero_where_it_may(window: float) -> None:
+    nobody = Demand(window=window, requests_per_second=0.0)
+
+    def wanted(least: int, pools: dict[str, PoolSnapshot]) -> int:
+        return scaler(least=least).decide(Snapshot(now=0.0, demand=nobody, pools=pools)).pools["p"].wanted
+
+    assert [wanted(least, {"p": PoolSnapshot()}) for least in (0, 1)] == [0, 1]
+    assert wanted(0, {"p": PoolSnapshot(ready=1)}) == 1, "what runs has its time"
+    first = msgspec.structs.replace(nobody, waiting=1)
+    waits = Snapshot(now=0.0, demand=first, pools={"p": PoolSnapshot()})
+    assert scaler(least=0).decide(waits).pools["p"].wanted == 1
+
+
 def test_from_zero_on_the_first_waiting_request() -> None:
     asleep = scaler(least=0, idle_seconds=10.0)
     fleet = PlainFleet(asleep, "p", 0, 10.0)

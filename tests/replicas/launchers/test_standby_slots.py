@@ -16,7 +16,7 @@ from replicas.launchers import standby_slots
 from replicas.launchers.held_process import Holder
 from replicas.launchers.launcher import ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
-from replicas.launchers.standby_slots import StandbySlots
+from replicas.launchers.standby_slots import AT_ONCE, StandbySlots
 from tests.launched import order
 from tests.loops import SOON_SECONDS
 
@@ -125,6 +125,25 @@ async def test_orders_take_what_waits_and_start_the_rest(site: Site) -> None:
     await launcher.stop(["a", "b", "c"], 5.0)
     wait(lambda: not any(Holder(lock).held for lock in site.launched.glob("*.lock")))
     assert await steps(launcher) == {}
+
+
+async def test_slots_begin_few_at_a_time(site: Site) -> None:
+    launcher = site.launcher(2 * AT_ONCE)
+    await launcher.observe()
+    assert len(list((site.launched / "standby").glob("*.lock"))) == AT_ONCE
+    wait(lambda: len(site.sockets) == AT_ONCE)
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 2 * AT_ONCE)
+
+
+async def test_a_launcher_that_ends_its_slots_keeps_none_and_no_replica_is_touched(site: Site) -> None:
+    launcher = await filled(site)
+    await launcher.start([order("a")])
+    await launcher.end_slots()
+    wait(lambda: not any(Holder(lock).held for lock in (site.launched / "standby").glob("*.lock")))
+    assert await steps(launcher) == {"a": LaunchStep.PROCESS}
+    assert not any(Holder(lock).held for lock in (site.launched / "standby").glob("*.lock")), "and no others begin"
+    await launcher.end_slots()
 
 
 async def test_an_order_is_not_started_twice(site: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import gateway.api.server.http_exchange
-from gateway.api.server.error_headers import error_headers
+from gateway.api.server.error_form import error_headers
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.request_watchdog import RequestWatchdog
 from observability.tracing.sampling import HeadSampler

@@ -1,6 +1,13 @@
 import pytest
 
-from gateway.config.models.addresses import DnsName, dns_name, is_discovered, is_grpc_address, replica_name
+from gateway.config.models.addresses import (
+    DnsName,
+    dns_name,
+    is_discovered,
+    is_grpc_address,
+    launched_socket,
+    replica_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +95,14 @@ def test_long_names_tell_replicas_apart(form: str) -> None:
 def test_a_long_name_keeps_its_begin_and_its_end() -> None:
     name = replica_name(f"grpc://decode-7.{'x' * 100}.svc:50051")
     assert name.startswith("decode-7.x") and name.endswith("x.svc-50051")
+
+
+@pytest.mark.parametrize("launch_id", ["a", "own-0123456789abcdef", "a" * 40])
+def test_a_launched_replica_is_called_by_its_launch_id(launch_id: str) -> None:
+    assert replica_name(f"unix:/var/lib/penstock/{launched_socket(launch_id)}") == launch_id
+
+
+def test_a_long_launch_id_is_shortened_to_another_name_each() -> None:
+    one, other = (launched_socket("a" * 62 + last) for last in "xy")
+    assert one != other
+    assert len(replica_name(f"unix:/run/{one}")) == 16

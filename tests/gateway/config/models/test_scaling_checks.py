@@ -91,3 +91,15 @@ def test_a_shape_without_a_price_is_warned_of(tmp_path: Path) -> None:
     (warning,) = warnings_of(config)
     assert warning.startswith("models[0].pools[0].scaling.price_per_hour: no price")
     assert "budget bounds nothing" in warning
+
+
+@pytest.mark.parametrize("prices", ["{}", "{file: a, url: 'https://b'}"])
+def test_spot_prices_have_one_source(tmp_path: Path, prices: str) -> None:
+    with pytest.raises(ConfigError, match=r"launchers.spot_prices: needs exactly one of file, url and command"):
+        loaded(tmp_path, launched(), more=f"launchers: {{spot_prices: {prices}}}")
+
+
+def test_a_file_of_spot_prices_is_beside_the_configuration(tmp_path: Path) -> None:
+    config = loaded(tmp_path, launched(), more="launchers: {spot_prices: {file: prices.json}}")
+    prices = config.launchers.spot_prices
+    assert prices is not None and prices.file == str(tmp_path / "prices.json")

@@ -10,13 +10,18 @@ from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.engines import Preparation
 from gateway.config.settings import Config
-from gateway.fleets.local_replicas import replica_command
+from gateway.fleets.local_replicas import launch_command
+from protos.types import Shape
 from replicas.fast_start.preparations import PREPARATIONS
+from replicas.launchers.launcher import ReplicaOrder
+
+ORDER = ReplicaOrder(id="m-p-1", model="m", pool="p", shape=Shape())
 
 
-def loaded(folder: Path, **simulated: Any) -> Config:
+def loaded(folder: Path, more: dict[str, Any] | None = None, **simulated: Any) -> Config:
     path = folder / "penstock.yaml"
-    pool = {"name": "p", "engine": "simulated", "replicas": 1, "simulated": simulated}
+    pool: dict[str, Any] = {"name": "p", "engine": "simulated", "replicas": "registered", "launcher": "local"}
+    pool |= {"scaling": {"min": 0, "max": 1}, "simulated": simulated, **(more or {})}
     model = {"name": "m", "tokenizer": "mistral-tekken", "context": 4096, "pools": [pool]}
     path.write_bytes(msgspec.json.encode({"models": [model]}))
     return load_config(path)
@@ -26,9 +31,9 @@ def loaded(folder: Path, **simulated: Any) -> Config:
     ("start", "option"), [([], "none"), (["all"], "all"), (["pod", "page_cache"], "pod,page_cache")]
 )
 def test_replicas_are_told_what_is_prepared(tmp_path: Path, start: list[str], option: str) -> None:
-    command = replica_command(loaded(tmp_path, start=start), 0, 0)
+    command = launch_command(loaded(tmp_path, start=start), 0, 0, ORDER, "unix:/r")
     assert command[command.index("--simulate-start") + 1] == option
-    assert "--simulate-start" not in replica_command(loaded(tmp_path), 0, 0)
+    assert "--simulate-start" not in launch_command(loaded(tmp_path), 0, 0, ORDER, "unix:/r")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,12 @@ def test_contradictions_are_named(tmp_path: Path, start: list[str], said: str) -
     with pytest.raises(ConfigError, match=r"models\[0\].pools\[0\].simulated.start") as error:
         loaded(tmp_path, start=start)
     assert said in str(error.value)
+
+
+def test_replicas_that_the_gateway_waits_for_take_no_time(tmp_path: Path) -> None:
+    fixed = {"replicas": 1, "launcher": None, "scaling": None}
+    with pytest.raises(ConfigError, match=r"simulated\.start: only with a launcher"):
+        loaded(tmp_path, fixed, start=["all"])
 
 
 def test_the_configuration_and_the_replica_know_the_same_names() -> None:

@@ -1,0 +1,240 @@
+import os
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.scaling.intents import INTENTS
+from gateway.scaling.lease import LEASE_SECONDS
+from gateway.store.embedded import EmbeddedStore
+from gateway.store.lua_script import Script
+from gateway.store.store_client import Store
+from protos.launch_step import LaunchStep
+from replicas.launchers.launcher import LauncherError, ReplicaOrder
+from tests.gateway.scaling.scaled import World, scaled_config, scaled_world, scaler_of, want
+
+FLUSH = Script("return redis.call('FLUSHALL')")
+EXPIRE = Script("return redis.call('DEL', KEYS[1])")
+LEASE_KEY = "penstock:{scaling}:lease"
+
+
+async def test_another_controller_takes_over_and_starts_nothing_twice(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one, two = world.controller("one"), world.controller("two")
+        want(one, 2)
+        want(two, 2)
+        await world.round(one)
+        await world.round(two)
+        assert one.lease.held and not two.lease.held
+        started = list(world.launcher.starts)
+        # The first one is killed: the store lets go of its lease.
+        await world.store.run(EXPIRE, [LEASE_KEY], [])
+        await world.round(two, times=3)
+        assert two.lease.held
+        assert world.launcher.starts == started
+        # It was only paused, and comes back: whatever it would write or start is refused.
+        want(one, 8)
+        world.now -= 3.0
+        await one.round()
+        assert world.launcher.starts == started
+        assert len(await world.intents()) == 2
+
+
+async def test_what_was_written_down_and_not_started_is_started_by_the_next_one(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one, two = world.controller("one"), world.controller("two")
+        want(one, 2)
+        want(two, 2)
+        world.launcher.answers.clear()
+        await world.say()
+        await one.renew()
+        # It looks first, and hangs there.
+        await one.round()
+        world.launcher.answers.set()
+        await one._calls["local"].finished(5.0)
+        world.launcher.answers.clear()
+        for calls in one._calls.values():
+            await calls.aclose()
+        world.launcher.answers.set()
+        await one.lease.leave()
+        await world.round(two, times=2)
+        assert len(world.launcher.starts) == 2
+        assert set(world.launcher.starts) == set(await world.intents())
+
+
+async def test_a_launcher_that_hangs_is_waited_for_and_nothing_is_doubled(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        world.launcher.answers.clear()
+        want(one, 3)
+        for _ in range(4):
+            world.now += 15.0
+            await world.say()
+            await one.renew()
+            await one.round()
+        (pool,) = (await world.status()).pools
+        assert "has not answered to observe" in pool.problem
+        world.launcher.answers.set()
+        await one._calls["local"].finished(5.0)
+        await world.round(one, times=3)
+        assert len(world.launcher.starts) == 3
+        assert (await world.status()).pools[0].problem == ""
+
+
+async def test_a_start_that_fails_is_told_and_tried_again(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        (id_,) = world.launcher.starts
+        failed = world.launcher.replicas[id_]
+        world.launcher.replicas[id_] = type(failed)(
+            id=id_, model="m", pool="p", step=LaunchStep.FAILED, since=0.0, problem="no such checkpoint"
+        )
+        await world.round(one)
+        assert world.launcher.stops == [(id_, 0.0)]
+        (shown,) = (await world.status()).pools[0].failed
+        assert (shown.id, shown.problem) == (id_, "no such checkpoint")
+        await world.round(one, times=4)
+        assert len(world.launcher.starts) == 2
+
+
+async def test_a_replica_that_ends_by_itself_is_replaced_after_a_second_look(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        await world.ready()
+        await world.round(one)
+        (id_,) = world.launcher.starts
+        await world.gone(id_)
+        await world.round(one)
+        assert len(world.launcher.starts) == 1
+        await world.round(one, times=6)
+        assert len(world.launcher.starts) == 2
+        assert id_ not in await world.intents()
+
+
+async def test_what_the_launcher_forgets_and_still_serves_is_kept(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        await world.ready()
+        await world.round(one)
+        (id_,) = world.launcher.starts
+        del world.launcher.replicas[id_]
+        for _ in range(5):
+            await world.ready(id_)
+            await world.round(one)
+        assert world.launcher.starts == [id_]
+        assert (await world.status()).pools[0].ready == 1
+
+
+async def test_a_store_that_has_lost_everything_leads_to_no_new_and_no_lost_replica(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 3)
+        await world.round(one)
+        await world.ready()
+        await world.round(one)
+        await world.store.run(FLUSH, [LEASE_KEY], [])
+        for _ in range(6):
+            await world.ready()
+            await world.round(one)
+        assert len(world.launcher.starts) == 3
+        assert world.launcher.stops == []
+        assert set(await world.intents()) == set(world.launcher.starts)
+
+
+async def test_a_clock_that_jumps_is_told_and_not_followed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        before = one._clock.now()
+        world.now += 3600.0
+        await world.say()
+        await one.renew()
+        await one.round()
+        assert one._clock.now() >= before
+        assert any("clock has jumped" in warning for warning in (await world.status()).warnings)
+
+
+async def test_a_record_that_cannot_be_read_starts_and_stops_nothing(store_url: str) -> None:
+    spoil = Script("return redis.call('HSET', KEYS[1], 'x', '{')")
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 2)
+        await world.store.run(spoil, [INTENTS], [])
+        await world.round(one, times=2)
+        assert world.launcher.starts == []
+
+
+async def test_a_store_that_is_frozen_in_the_middle_of_a_start_doubles_and_loses_nothing(
+    own_store: EmbeddedStore,
+) -> None:
+    pid = own_store.pid
+    assert pid is not None
+    store = Store(own_store.url, timeout=0.3)
+    try:
+        world = World(store, scaled_config())
+        one = world.controller()
+        want(one, 2)
+        await world.round(one)
+        want(one, 6)
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(3):
+            world.now += LEASE_SECONDS
+            await one.renew()
+            await one.round()
+        assert one.lease.held is None
+        assert len(world.launcher.starts) == 2
+        os.kill(pid, signal.SIGCONT)
+        await world.round(one, times=4)
+        assert len(world.launcher.starts) == 6
+        assert set(world.launcher.starts) == set(await world.intents())
+    finally:
+        await store.aclose()
+
+
+async def test_a_pool_whose_starts_fail_is_unavailable_for_a_while_and_asked_again(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 2)
+        start = world.launcher.start
+
+        async def refuse(orders: Sequence[ReplicaOrder]) -> None:
+            raise LauncherError(f"{orders[0].id}: it needs 2 GPUs, and 0 of 8 are free")
+
+        world.launcher.start = refuse  # type: ignore[method-assign]
+        await world.round(one, times=2)
+        assert "it needs 2 GPUs" in (await world.status()).pools[0].problem
+        assert "it needs 2 GPUs" in scaler_of(one).snapshots[-1].pools["p"].unavailable
+        world.launcher.start = start  # type: ignore[method-assign]
+        await world.round(one, seconds=5.0, times=3)
+        assert len(world.launcher.starts) == 2
+        assert (await world.status()).pools[0].problem == ""
+        assert set(world.launcher.starts) == set(await world.intents())
+
+
+async def test_a_replica_that_could_not_be_stopped_keeps_no_pool_from_growing(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        stop = world.launcher.stop
+
+        async def refuse(ids: Sequence[str], grace_seconds: float) -> None:
+            raise LauncherError("no such cloud")
+
+        world.launcher.stop = refuse  # type: ignore[method-assign]
+        want(one, 0)
+        await world.round(one)
+        assert scaler_of(one).snapshots[-1].pools["p"].unavailable == ""
+        world.launcher.stop = stop  # type: ignore[method-assign]
+        await world.round(one, seconds=25.0, times=2)
+        assert world.launcher.replicas == {}
+        assert await world.intents() == {}
