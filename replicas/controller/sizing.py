@@ -112,6 +112,10 @@ def sized(
     for name, replica in replicas.items():
         inputs[f"replica_rate_{name}"] = capacity.most(name)
         inputs[f"replica_slots_{name}"] = replica.slots
+        reasons.append(
+            f"One replica of pool {name} serves {capacity.most(name):.2f} requests/s at most, by {replica.source}, "
+            f"bounded by {replica.bound}."
+        )
     return Sizing(
         counts=_at_least(counts, least),
         needed=_at_least(needed, least),

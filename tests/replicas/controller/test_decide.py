@@ -256,6 +256,7 @@ def test_a_shape_without_step_times_is_judged_by_another() -> None:
     pools = {"small": ready(1), "large": ready(0, step_times=None)}
     decision = ModelScaler(model).decide(snapshot(5.0, 6.0, pools))
     assert decision.pools["large"].wanted >= 2
+    assert any("pool large" in reason and "of pool small" in reason for reason in decision.reasons)
 
 
 def test_clients_that_wait_longer_than_the_rate_explains_get_more() -> None:
