@@ -8,6 +8,7 @@ from loadtest.cli.bench_arguments import count, number, output_file
 from observability.terminal import fail
 
 if TYPE_CHECKING:
+    from loadtest.simulation.scaling.calibration import Calibration
     from loadtest.simulation.scaling.load_lengths import Lengths
     from loadtest.simulation.scaling.scaling_load import ScalingLoad
     from loadtest.simulation.scaling.scaling_study import Scenario
@@ -90,9 +91,9 @@ def _run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return _missing(error)
     try:
-        scenario = _scenario(arguments)
+        scenario, known = _scenario(arguments)
         names = contender_names(arguments.against, scenario)
-        found = measured(scenario)
+        found = measured(scenario, known)
         with progress_bar() as show:
             results = run_scaling_study(found, names, show)
         out = console()
@@ -112,8 +113,12 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _scenario(arguments: argparse.Namespace) -> "Scenario":
-    """Make the scenario from the options. Raises ValueError with a line for the user."""
+def _scenario(arguments: argparse.Namespace) -> "tuple[Scenario, dict[str, Calibration]]":
+    """Make the scenario from the options, and what of its pools was measured for that.
+
+    Raises:
+        ValueError: A line for the user.
+    """
     import msgspec
 
     from loadtest.simulation.scaling.calibration import calibrate
@@ -129,9 +134,13 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
         shapes, startup, least, most = list(arguments.shapes or ("tp=4",)), 120.0, 1, 0
     startup = arguments.startup_seconds or startup
     pools = [_pool(arguments, shape, startup) for shape in shapes]
+    known: dict[str, Calibration] = {}
     if not ramp:
-        goodput = calibrate(pools[0], load.lengths, load.slo).goodput(load.slo.in_time).rate
-        factor = arguments.peak_replicas * goodput / load.curve.peak
+        known[pools[0].name] = calibrate(pools[0], load.lengths, load.slo)
+        goodput = known[pools[0].name].goodput(load.slo.in_time).rate
+        # Those with names are relative to their peak, or to that of the days before them.
+        peak = 1.0 if arguments.load in NAMED else load.curve.peak
+        factor = arguments.peak_replicas * goodput / peak
         history = load.history.scaled(factor) if load.history else None
         load = msgspec.structs.replace(load, curve=load.curve.scaled(factor), history=history)
     least, most = arguments.min or least, arguments.max or most or round(_HEADROOM * arguments.peak_replicas)
@@ -146,7 +155,7 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
     level: Literal["requests", "fluid"] = arguments.level or (
         "requests" if load.curve.requests <= FEW_REQUESTS else "fluid"
     )
-    return Scenario(
+    scenario = Scenario(
         load=load,
         pools=bounded,
         level=level,
@@ -155,6 +164,7 @@ def _scenario(arguments: argparse.Namespace) -> "Scenario":
         moves=not arguments.lose,
         budget=arguments.budget,
     )
+    return scenario, known
 
 
 def _every(level: str, seconds: float) -> float:

@@ -1,13 +1,10 @@
 """Define `Rounds`, the seam for what changes a simulated fleet while it serves."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from loadtest.simulation.simulated_replica import Replica
 from protos.types import Work
-
-if TYPE_CHECKING:
-    from loadtest.simulation.simulate import Simulation
-    from loadtest.simulation.simulated_replica import Replica
 
 
 class Rounds(Protocol):
@@ -18,10 +15,10 @@ class Rounds(Protocol):
         """The virtual time of the next round; infinite: there is none."""
         ...
 
-    def hold(self, simulation: "Simulation", now: float) -> None:
+    def hold(self, now: float) -> None:
         """Hold the round that is due at `now`; everything has been advanced to then."""
         ...
 
-    def stepped(self, replica: "Replica", works: Sequence[Work]) -> None:
+    def stepped(self, replica: Replica, works: Sequence[Work]) -> None:
         """Note steps that a replica has reported."""
         ...

@@ -105,7 +105,7 @@ class Simulation:
     def _hold_rounds(self, rounds: Rounds, until: float) -> None:
         while (due := rounds.due) <= until and not self._stop:
             self._advance(due)
-            rounds.hold(self, due)
+            rounds.hold(due)
 
     @property
     def replicas(self) -> list[Replica]:

@@ -42,7 +42,7 @@ class ReplicaCapacity(msgspec.Struct, frozen=True, kw_only=True):
     slack: float
     rates: Sequence[float]
     bound: str
-    source: str = "step times"
+    source: str = "its step times"
 
     @property
     def full_rate(self) -> float:
@@ -83,7 +83,7 @@ def _prefill_capacity(pool: PoolSnapshot, times: StepTimes, workload: Workload, 
         # The first token comes from this replica; its KV is on the way for about as long as a step.
         slack=slo.first_token(workload.prompt) - prompt - times.seconds(1.0, workload.prompt),
         rates=rates,
-        bound="prefill tokens",
+        bound="its prompts",
     )
 
 
@@ -117,16 +117,16 @@ def _decode_capacity(
         prompt = max(0.0, seconds - alone) * workload.output / max(running, 1e-9)
         return seconds + SPREAD * sqrt(max(running, 1.0)) * prompt / workload.output
 
-    bounds = {"tokens of a step": most_tokens / (1.0 + per_answer)}
+    bounds = {"the tokens of a step": most_tokens / (1.0 + per_answer)}
     if pool.max_sequences:
         bounds["running slots"] = pool.max_sequences * WATERMARK
     if pool.kv_tokens:
         # Admission sets aside what an answer will have at its end.
-        bounds["KV cache"] = pool.kv_tokens * WATERMARK / (workload.prompt + workload.output)
+        bounds["its KV cache"] = pool.kv_tokens * WATERMARK / (workload.prompt + workload.output)
     bound = min(bounds, key=bounds.__getitem__)
     slots = bounds[bound]
     if pace(slots) > slo.tpot:
-        bound, low, high = "TPOT", 0.0, slots
+        bound, low, high = "the target TPOT", 0.0, slots
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             if pace(middle) <= slo.tpot:

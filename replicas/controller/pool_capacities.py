@@ -30,7 +30,9 @@ def pool_capacities(
         if like is None:
             return _observed(states, memory.served)
         factor = state.settings.shape.gpus / states[like].settings.shape.gpus
-        capacities[name] = known[like] if like == name else known[like].times(factor, f"as pool {like}, by GPUs")
+        capacities[name] = (
+            known[like] if like == name else known[like].times(factor, f"those of pool {like} and its GPUs")
+        )
     return capacities
 
 

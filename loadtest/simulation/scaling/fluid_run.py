@@ -23,8 +23,9 @@ from loadtest.simulation.scaling.virtual_pool import VirtualPool
 from replicas.controller.decision import Scaler
 from replicas.controller.snapshot import Demand, PoolSnapshot
 
-#: Share of a stage's answers that may leave it in one step; where more would, answers follow the rate at once.
-_COUNTED = 0.7
+#: Share of a stage's answers that may leave it in one step in a steady state; where more would, answers follow the rate
+#: at once. The same for any state.
+_COUNTED, _MOST_GOING = 0.7, 0.95
 _MOST_STAGES = 5
 
 
@@ -78,14 +79,13 @@ class _Pool:
         """Let requests come, and those end that the replicas serve."""
         if not self.ready:
             return
-        stages, answers = self._stages, self.answers
-        served = self.calibration.served(answers / self.ready, arrived / seconds / self.ready) * self.ready
-        part = served * seconds * len(stages) / answers if answers else 1.0
-        if part > _COUNTED:
-            rate = arrived / seconds / self.ready
-            each = self.ready * self.calibration.at_rate(rate).answers / len(stages)
+        stages, answers, steady = self._stages, self.answers, self.state
+        if not answers or steady.rate * seconds * len(stages) > _COUNTED * steady.answers:
+            each = self.ready * self.calibration.at_rate(arrived / seconds / self.ready).answers / len(stages)
             self._stages = [each] * len(stages)
             return
+        served = self.calibration.served(answers / self.ready, arrived / seconds / self.ready) * self.ready
+        part = min(_MOST_GOING, served * seconds * len(stages) / answers)
         coming = arrived
         for place, held in enumerate(stages):
             going = held * part
@@ -230,7 +230,7 @@ class FluidRun:
         late = bool(self._waiting) and now - self._waiting[0][0] > self._target
         pools = [(pool, pool.room(self._step, late=late)) for pool in self._pools.values() if pool.ready]
         room = sum(free for _, free in pools)
-        where = [(pool, free / room) for pool, free in pools] if room else []
+        where = [(pool, free / room if room else 0.0) for pool, free in pools]
         if self._held + arrived > room or self._waiting:
             self._waiting.append([now, arrived])
             self._held += arrived

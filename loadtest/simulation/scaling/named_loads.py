@@ -85,7 +85,7 @@ def _steps(parts: "tuple[tuple[float, float], ...] | list[tuple[float, float]]")
     return RateCurve(starts, [rate for rate, _ in parts], now)
 
 
-#: By name. The rates of all but the ramp are relative to their peak.
+#: By name. The rates of all but the ramp are relative to a peak of about 1, theirs or that of the days before them.
 NAMED: Final[Mapping[str, Callable[[], ScalingLoad]]] = {
     "llmd-ramp": llmd_ramp,
     "flash-crowd": flash_crowd,

@@ -68,7 +68,7 @@ class RequestRun:
         """When the next round is."""
         return self.rounds.due
 
-    def hold(self, simulation: Simulation, now: float) -> None:
+    def hold(self, now: float) -> None:
         """Hold a round."""
         self.rounds.hold(now)
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from loadtest.reports.plot_style import INK, PAPER, plain
 from loadtest.simulation.scaling.scaling_result import ScalingResult, needed_replicas
 from loadtest.simulation.scaling.scaling_study import Scenario
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Distinguishable for colour-blind readers (Paul Tol's muted scheme).
 _COLOURS: Final = ("#332288", "#cc6677", "#117733", "#999933", "#88ccee", "#882255", "#44aa99", "#ddcc77", "#aa4499")
@@ -43,20 +40,31 @@ def draw_scaling(results: Sequence[ScalingResult], scenario: Scenario, goodput: 
             [time / unit for time in times], needed, color="#bbbbbb", linewidth=2.5, where="post", label="needed"
         )
     for number, result in enumerate(results):
-        colour = _COLOURS[number % len(_COLOURS)]
+        # The first one, ours, is drawn over the others.
+        style: dict[str, Any] = {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "linewidth": 0.8 if number else 1.6,
+            "zorder": 3.0 - number / 100,
+        }
         at = [point.at / unit for point in result.points]
         if not at:  # a constant count is never asked
             at = [0.0, curve.end / unit]
-            replicas.plot(at, [result.mean_replicas] * 2, color=colour, linewidth=1.4, label=result.scaler)
-            cost.plot(at, [result.cost / curve.end * _HOUR] * 2, color=colour, linewidth=1.2)
+            replicas.plot(at, [result.mean_replicas] * 2, label=result.scaler, **style)
+            cost.plot(at, [result.cost / curve.end * _HOUR] * 2, **style)
         else:
             ready = [point.ready for point in result.points]
-            replicas.step(at, ready, color=colour, linewidth=1.4, where="post", label=result.scaler)
-            wanted = [point.wanted for point in result.points]
-            replicas.step(at, wanted, color=colour, linewidth=0.7, where="post", linestyle=":")
-            cost.step(at, [point.cost for point in result.points], color=colour, linewidth=1.2, where="post")
-        _draw_shares(share, result, colour, unit)
-    replicas.set_ylabel("replicas: ready, wanted (dotted)")
+            replicas.step(at, ready, where="post", label=result.scaler, **style)
+            cost.step(at, [point.cost for point in result.points], where="post", **style)
+            if not number:
+                wanted = [point.wanted for point in result.points]
+                replicas.step(at, wanted, where="post", linestyle=":", color=INK, linewidth=0.8, label="wanted by it")
+        shares = [
+            ((place + 0.5) * result.bin_seconds / unit, 100 * met)
+            for place, met in enumerate(result.shares)
+            if met is not None
+        ]
+        share.plot([place for place, _ in shares], [met for _, met in shares], **style)
+    replicas.set_ylabel("replicas that are ready")
     replicas.set_ylim(bottom=0)
     replicas.legend(loc="upper left", frameon=False, fontsize=8, ncols=4)
     # Room for the legend above the lines.
@@ -73,12 +81,3 @@ def draw_scaling(results: Sequence[ScalingResult], scenario: Scenario, goodput: 
         plain(axes)
         axes.set_xlim(0, curve.end / unit)
     figure.savefig(path, format="png", facecolor=PAPER)
-
-
-def _draw_shares(axes: "Axes", result: ScalingResult, colour: str, unit: float) -> None:
-    points = [
-        ((number + 0.5) * result.bin_seconds / unit, 100 * share)
-        for number, share in enumerate(result.shares)
-        if share is not None
-    ]
-    axes.plot([at for at, _ in points], [share for _, share in points], color=colour, linewidth=1.0)

@@ -69,10 +69,11 @@ class Measured(msgspec.Struct, frozen=True):
         return self.calibrations[self.cheapest.name].goodput(self.scenario.load.slo.in_time).rate
 
 
-def measured(scenario: Scenario) -> Measured:
-    """Measure what one replica of each pool does; takes some seconds for each."""
+def measured(scenario: Scenario, known: Mapping[str, Calibration]) -> Measured:
+    """Measure what one replica of each pool does that is not `known` by name; takes some seconds for each."""
     load = scenario.load
-    return Measured(scenario, {pool.name: calibrate(pool, load.lengths, load.slo) for pool in scenario.pools})
+    unknown = [pool for pool in scenario.pools if pool.name not in known]
+    return Measured(scenario, {**known, **{pool.name: calibrate(pool, load.lengths, load.slo) for pool in unknown}})
 
 
 def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:

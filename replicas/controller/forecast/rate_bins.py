@@ -1,6 +1,5 @@
 """A model's rates over two weeks, in bins; what is kept in the store and forecast from."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
 
@@ -20,7 +19,7 @@ class RateBins(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     first: int = 0
-    values: Sequence[float | None] = ()
+    values: tuple[float | None, ...] = ()
     count: int = 0
     at: float = 0.0
 

@@ -39,12 +39,15 @@ class Script:
         self.draining: list[Replica] = []
         self.works: dict[str, int] = {}
         self.made = 0
+        self.simulation: Simulation | None = None
 
     @property
     def due(self) -> float:
         return self._actions[0][0] if self._actions else float("inf")
 
-    def hold(self, simulation: Simulation, now: float) -> None:
+    def hold(self, now: float) -> None:
+        simulation = self.simulation
+        assert simulation is not None
         _, action = self._actions.pop(0)
         if action == "join":
             self.made += 1
@@ -65,6 +68,7 @@ def play(
     requests: Sequence[TimedRequest], script: Script, fleet: Fleet | None = FLEET, workers: int = 1
 ) -> list[Outcome]:
     simulation = Simulation(fleet, lambda: Auto(PolicySettings(seed=0)), max_tokens=256, workers=workers, rounds=script)
+    script.simulation = simulation
     return simulation.run(requests).outcomes
 
 

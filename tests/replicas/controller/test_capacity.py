@@ -1,12 +1,23 @@
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadtest.simulation.baselines import POLICIES
+from loadtest.simulation.simulate import simulate
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.simulation_metrics import attainment
+from loadtest.simulation.synthetic import Synthetic, synthetic
 from protos.types import Role
 from replicas.controller.capacity import replica_capacity
-from replicas.controller.scaling_settings import Slo
+from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.scaling_settings import ModelScaling, PoolScaling, Slo
 from replicas.controller.snapshot import PoolSnapshot
 from replicas.controller.workload import Workload
+from replicas.timing import Batch, RooflineTimer
+from routing.contracts.policy_settings import PolicySettings, Targets
 from routing.estimates.step_model import StepModel
 
 SLO = Slo()
@@ -59,7 +70,7 @@ def test_the_bound_is_named() -> None:
     few = replica_capacity(Role.BOTH, PoolSnapshot(max_sequences=8), StepModel(2), lengths, SLO)
     small = replica_capacity(Role.BOTH, PoolSnapshot(kv_tokens=4000), StepModel(2), lengths, SLO)
     slow = replica_capacity(Role.BOTH, PoolSnapshot(), StepModel(2), lengths, SLO)
-    assert [few.bound, small.bound, slow.bound] == ["running slots", "KV cache", "TPOT"]
+    assert [few.bound, small.bound, slow.bound] == ["running slots", "its KV cache", "the target TPOT"]
 
 
 def test_a_target_that_cannot_be_reached_still_gives_a_capacity() -> None:
@@ -74,3 +85,45 @@ def test_scaled_by_gpus() -> None:
     twice = found.times(2.0, "as another")
     assert twice.full_rate == pytest.approx(2 * found.full_rate)
     assert twice.source == "as another"
+
+
+class Roofline:
+    """The step times of the simulated engine, exactly."""
+
+    def __init__(self, timer: RooflineTimer) -> None:
+        self._timer = timer
+
+    def seconds(self, tokens: float, context: float = 0.0, pairs: float = 0.0) -> float:
+        count = round(tokens)
+        batch = Batch(decode=count, decode_context=round(context), prefill_pairs=round(pairs), outputs=min(count, 256))
+        return self._timer.step_seconds(batch)
+
+
+@pytest.mark.parametrize(("prompt", "output", "count"), [(1000, 200, 2500), (4000, 1000, 1200)])
+def test_the_simulated_fleet_serves_that_rate_in_time_and_not_much_more(prompt: int, output: int, count: int) -> None:
+    fleet = Fleet(pools=(Pool(name="p", shape=PoolShape(tp=2), scheduler="max_utilization"),))
+    simulated = fleet.pools[0]
+    limits = fleet.limits(simulated)
+    seen = PoolSnapshot(
+        kv_tokens=limits.kv_tokens, max_sequences=limits.max_batch_size, max_step_tokens=limits.max_num_tokens
+    )
+    lengths = Workload(prompt=prompt, cached=0, output=output)
+    times = Roofline(RooflineTimer(fleet.sizes, simulated.value))
+    one = replica_capacity(Role.BOTH, seen, times, lengths, SLO)
+    model = ModelScaling(
+        model="m", pools=[PoolScaling(name="p", shape=simulated.value, min=1, max=9)], slo=Slo(in_time=0.99)
+    )
+    rate = FleetCapacity(model, {"p": one}).rate({"p": 1})
+    requests = synthetic(Synthetic(prompt_tokens=prompt, output_tokens=output, variation=0.3), count, 1)
+    targets = Targets()
+
+    def in_time(at: float) -> float:
+        rng, now, timed = random.Random(2), 0.0, []
+        for request in requests:
+            now += rng.expovariate(at)
+            timed.append(TimedRequest(now, request.prompt_tokens, request.output_tokens, request.chain))
+        return attainment(simulate(fleet, timed, lambda: POLICIES["auto"](PolicySettings(targets=targets))), targets)
+
+    assert in_time(0.95 * rate) >= 0.98
+    # Short runs flatter, so the rate beyond which it fails is higher than where it would in the long run.
+    assert in_time(1.35 * rate) < 0.9

@@ -256,6 +256,7 @@ def test_a_shape_without_step_times_is_judged_by_another() -> None:
     pools = {"small": ready(1), "large": ready(0, step_times=None)}
     decision = ModelScaler(model).decide(snapshot(5.0, 6.0, pools))
     assert decision.pools["large"].wanted >= 2
+    assert any("pool large" in reason and "of pool small" in reason for reason in decision.reasons)
 
 
 def test_clients_that_wait_longer_than_the_rate_explains_get_more() -> None:
@@ -263,6 +264,11 @@ def test_clients_that_wait_longer_than_the_rate_explains_get_more() -> None:
     fleet.play(lambda now: 3.0, 600, ttft_ratio=4.0, tpot_ratio=1.3)
     assert fleet.ready > 4
     assert fleet.decisions[-1].inputs["capacity_factor"] < 1.0
+
+
+def test_a_target_that_no_number_of_replicas_meets_keeps_none_of_them() -> None:
+    fleet = PlainFleet(scaler(most=12), "p", 6, 30.0)
+    assert fleet.play(lambda now: 0.3, 900, tpot_ratio=0.9)[-1] == 1
 
 
 def test_a_forecast_is_prepared_for_and_nonsense_is_not() -> None:
