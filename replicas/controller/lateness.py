@@ -16,8 +16,8 @@ _LEAST = 0.4
 def lateness(demand: Demand, slo: Slo, role: Role = Role.BOTH) -> float:
     """Return by what clients miss the SLO; above 1 they do, 0: nothing was observed.
 
-    What is observed is a p95. Where more than 95 % shall be in time it must be below the target: at 0.76 of it for 99 %,
-    as the simulator has it for latencies near their targets. Prefill pools answer for the TTFT, decode pools for the
+    What is observed is a p95. Where more than 95 % shall be in time it must be below the target: at 0.76 of it for 99
+    %, as the simulator has it for latencies near their targets. Prefill pools answer for the TTFT, decode pools for the
     TPOT.
     """
     ratios = {Role.PREFILL: demand.ttft_ratio, Role.DECODE: demand.tpot_ratio}
