@@ -21,9 +21,8 @@ from replicas.controller.signals import WEIGHTS, pool_signals, pressure
 from replicas.controller.snapshot import Snapshot
 from replicas.controller.stability import down_window, kept_need, with_need
 
-#: How much more than was served in time is asked of a GPU when replicas go, and tenths of spare capacity that are
-#: tried.
-BEYOND_PROVEN, _SPARE_TENTHS = 1.25, 20
+#: How much more than was served in time is asked of a GPU when replicas go; the spare capacity is tried in such steps.
+BEYOND_PROVEN, _SPARE_FACTOR, _SPARE_STEPS = 1.25, 1.05, 150
 #: Where less than this share of the capacity that is ready is needed, more of it makes nobody's answer faster.
 IDLE = 0.25
 #: Pressure beyond which replicas are added although the capacity says that there are enough.
@@ -251,12 +250,13 @@ def _proven(
     `served` is the highest rate per GPU that was served in time. So what the capacity says too much is found out step
     by step, before clients do.
     """
-    for tenths in range(_SPARE_TENTHS):
-        found = plan(1.0 + tenths / 10)
+    for step in range(_SPARE_STEPS):
+        found = plan(_SPARE_FACTOR**step)
         if found is None or served <= 0:
             return found
         gpus = sum(count * states[name].settings.shape.gpus for name, count in found.counts.items())
-        if rate <= BEYOND_PROVEN * served * gpus:
+        gone = sum(states[name].counted - count for name, count in found.counts.items())
+        if gone <= 1 or rate <= BEYOND_PROVEN * served * gpus:
             return found
     return None
 

@@ -322,3 +322,13 @@ def test_a_cheaper_mix_is_made_before_the_other_goes() -> None:
     for now in range(200, 400, 5):
         decision = known.decide(snapshot(float(now), 3.0, pools))
     assert decision.pools["old"].wanted == 0
+
+
+def test_replicas_go_step_by_step_as_far_as_their_load_was_proven() -> None:
+    fleet = PlainFleet(scaler(least=1), "p", 8, 100.0)
+    wanted = fleet.play(lambda now: 2.0, 3600, ttft_ratio=0.5)
+    steps = [8, *(later for earlier, later in pairwise(wanted) if later != earlier)]
+    # By its step times two replicas are enough from the beginning; nobody has seen them serve as much.
+    assert steps[-1] == 2
+    assert steps[1] == 7
+    assert all(later >= earlier / 1.26 - 1e-9 or earlier - later == 1 for earlier, later in pairwise(steps))
