@@ -21,7 +21,7 @@ from gateway.admin.scrape_key import ScrapeKey
 from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.intents import replica_registry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.status import read_status
 from gateway.store.configured_store import open_store
@@ -46,7 +46,7 @@ async def serve_admin(config: Config, key: str) -> None:
         ValueError: The store's address cannot be read.
     """
     store = open_store(config)
-    registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
+    registry, replicas = Registry(store, config), replica_registry(store, config)
     told = partial(read_status, store) if config.scales else None
     live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
     page = MetricsPage(config, registry, store, told)

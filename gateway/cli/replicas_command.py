@@ -12,6 +12,7 @@ from gateway.cli.registry_access import actor, with_store
 from gateway.fleets.drains import GRACE_SECONDS, Drain
 from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.intents import replica_registry
 from observability.printable import printable
 from observability.terminal import print_json, table
 from protos.types import Role
@@ -54,7 +55,7 @@ def _add_action(
 
     def act(arguments: argparse.Namespace) -> int:
         return with_store(
-            "replicas", arguments.config, lambda store, config: run(ReplicaRegistry(store, config), arguments)
+            "replicas", arguments.config, lambda store, config: run(replica_registry(store, config), arguments)
         )
 
     parser.set_defaults(run=act)

@@ -1,6 +1,7 @@
 """The replica service behind the command line and the admin API: listing, draining and resuming."""
 
 import math
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -19,9 +20,16 @@ class ReplicaRegistry:
     A `target` is a replica (`narrow/0`) or a pool (`narrow`), of `model`, or of the only one that has it.
     """
 
-    def __init__(self, storage: Storage, config: Config) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        config: Config,
+        more_drains: Callable[[Storage], Awaitable[list[Drain]]] | None = None,
+    ) -> None:
+        """`more_drains` reads drains that no operator has asked for, to be shown; it raises StoreUnavailable."""
         self._storage = storage
         self._config = config
+        self._more_drains = more_drains
         self._pools = configured_pools(config)
 
     async def replicas(self, model: str | None = None) -> list[ReplicaView]:
@@ -33,6 +41,8 @@ class ReplicaRegistry:
         if model is not None and model not in self._config.model_names:
             model_of(list(configured_replicas(self._config)), model, "", self._pools)
         drains, all_reports = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
+        if self._more_drains is not None:
+            drains += await self._more_drains(self._storage)
         return listing(
             [replica for replica in self._known(all_reports) if model in (None, replica.model)], all_reports, drains
         )

@@ -6,21 +6,23 @@ stopped.
 """
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 import msgspec
 
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
-from gateway.scaling.demand.demand_reports import Report, demand_reports
+from gateway.scaling.demand.demand_reports import HURRY, Report, demand_reports
 from gateway.scaling.intents import INTENTS, Intent, read_intents
-from gateway.scaling.launcher_calls import LauncherCalls
+from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
 from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
 from gateway.scaling.model_controller import ModelController, RememberingScaler
@@ -55,6 +57,14 @@ def new_id(pool: str) -> str:
     return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
 
 
+class Channels(Protocol):
+    """A store with channels, as `Store` is."""
+
+    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
+        """Call `heard` for each message until the store is lost. Raises StoreUnavailable."""
+        ...
+
+
 class Inputs(msgspec.Struct):
     """What the store says at one moment."""
 
@@ -78,28 +88,39 @@ class Controller:
         clock: Callable[[], float] = time.monotonic,
         id_of: Callable[[str], str] = new_id,
         prices: SpotPriceSource | None = None,
+        call_seconds: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """`launchers` are by the names that pools use; `name` is this process's, and no other one's."""
+        """`launchers` are by the names that pools use; `name` is this process's, and no other one's.
+
+        `call_seconds` bound the calls to launchers that take longer than others, by name.
+        """
         self._prices = prices
         self._storage = storage
         self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
         self.lease = Lease(storage, name, clock)
-        self._calls = {launcher: LauncherCalls(launcher, made, clock) for launcher, made in launchers.items()}
+        self._calls = {
+            launcher: LauncherCalls(launcher, made, clock, call_seconds.get(launcher, CALL_SECONDS))
+            for launcher, made in launchers.items()
+        }
         self._clock = SteadyClock(clock)
         #: What each launcher showed last, by model and pool.
         self._observed: dict[str, Mapping[tuple[str, str], dict[str, LaunchedReplica]]] = {}
         #: The last starts that each launcher was asked for.
         self._started: dict[str, Sequence[Intent]] = {}
         self._times = StepTimes()
+        #: Set when a request waits for a first replica.
+        self._hurry = asyncio.Event()
         self._token: int | None = None
         self._learned: dict[str, Learned] = {}
         self._learned_at = 0.0
         self._remembered_at = 0.0
         self._state = ""
 
-    async def run(self) -> None:
-        """Act whenever this process has the lease, until cancelled."""
+    async def run(self, channels: Channels | None = None) -> None:
+        """Act whenever this process has the lease, until cancelled: once a second, and when `channels` say so."""
         tasks = [asyncio.create_task(self._renew())]
+        if channels is not None:
+            tasks.append(asyncio.create_task(self._listen(channels)))
         if self._prices is not None:
             tasks.append(asyncio.create_task(self._prices.run()))
         try:
@@ -109,7 +130,9 @@ class Controller:
                 except Exception:
                     # Any error: a fleet that nobody looks after is worse than one failed round.
                     log.exception("a round of the controller")
-                await asyncio.sleep(ROUND_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), ROUND_SECONDS)
+                self._hurry.clear()
         finally:
             for task in tasks:
                 task.cancel()
@@ -120,6 +143,12 @@ class Controller:
         """Abandon calls and fits that are under way."""
         await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
         await asyncio.gather(*(one.rates.aclose() for one in self.models))
+
+    async def _listen(self, channels: Channels) -> None:
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                await channels.hear(HURRY, self._hurry.set)
+            await asyncio.sleep(ROUND_SECONDS)
 
     async def _renew(self) -> None:
         while True:
@@ -154,8 +183,8 @@ class Controller:
         except LeaseLost:
             self._note("another controller acts now", logging.WARNING)
 
-    async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> None:
-        """Stop whatever a launcher shows, as when this machine's gateway ends; wait for it so long at most."""
+    async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> bool:
+        """Stop whatever a launcher shows, as when this machine's gateway ends; whether it has ended in time."""
         calls = self._calls[launcher]
         until = asyncio.get_running_loop().time() + patience_seconds
         told = False
@@ -165,7 +194,7 @@ class Controller:
             await calls.finished(left)
             seen = await calls.answered()
             if seen is not None and not seen:
-                return
+                return True
             if seen and not told:
                 calls.act((), {replica.id: grace_seconds for replica in seen}, lambda: True)
                 told = True
@@ -173,6 +202,17 @@ class Controller:
         log.warning(
             "the %s launcher still shows replicas %.0f s after they were told to end", launcher, patience_seconds
         )
+        return False
+
+    async def forget_all(self, launcher: str) -> None:
+        """Remove the intents of a launcher's pools, once nothing of them runs: the next start owes them nothing."""
+        pools = {pool.place for pool in self._pools() if pool.launcher == launcher}
+        try:
+            await self.lease.renew()
+            intents = [intent for intent in await read_intents(self._storage) if intent.place in pools]
+            await self.lease.write([Write("put", INTENTS, intent.id, b"") for intent in intents])
+        except (StoreUnavailable, LeaseLost):
+            log.warning("the records of the replicas that have ended stay in the store until a controller looks")
 
     # ---- a round
 

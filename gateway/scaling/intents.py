@@ -10,7 +10,9 @@ from typing import Final, Literal
 import msgspec
 
 from gateway.config.models.addresses import replica_name
+from gateway.config.settings import Config
 from gateway.fleets.drains import Drain
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenancy.tenants.transactions import Storage
@@ -26,8 +28,9 @@ ACTOR: Final = "scaling"
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """A replica that shall run, drain or end. Times are seconds since the epoch by the store's clock.
 
-    `since` is when it came to its state. `seen`: its launcher has shown it. `address` is empty while unknown. A
-    replica that drains gets no more requests, and after `grace` seconds those that still run there go on elsewhere.
+    `since` is when it came to its state. `seen`: its launcher has shown it; `ready`: it was ready once. `address` is
+    empty while unknown. A replica that drains gets no more requests, and after `grace` seconds those that still run
+    there go on elsewhere.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0
     grace: float = 0.0
     seen: bool = False
+    ready: bool = False
     address: str = ""
 
     @property
@@ -88,3 +92,8 @@ async def scaling_drains(storage: Storage) -> list[Drain]:
         StoreUnavailable: The store did not answer, or an intent cannot be read.
     """
     return drains_of_intents(await read_intents(storage))
+
+
+def replica_registry(storage: Storage, config: Config) -> ReplicaRegistry:
+    """Return the registry that shows replicas with these drains, where pools scale."""
+    return ReplicaRegistry(storage, config, scaling_drains if config.scales else None)

@@ -11,7 +11,7 @@ from replicas.launchers.launcher import LaunchedReplica, Launcher, LauncherError
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a call is abandoned.
+#: Seconds after which a call is abandoned, where nothing else bounds it.
 CALL_SECONDS: Final = 40.0
 #: Seconds for which a round waits for launchers; who answers later is heard in the next one.
 PATIENCE_SECONDS: Final = 0.5
@@ -20,10 +20,18 @@ PATIENCE_SECONDS: Final = 0.5
 class LauncherCalls:
     """The calls of one controller. A look is taken only while nothing is being started or stopped."""
 
-    def __init__(self, name: str, launcher: Launcher, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        name: str,
+        launcher: Launcher,
+        clock: Callable[[], float] = time.monotonic,
+        call_seconds: float = CALL_SECONDS,
+    ) -> None:
+        """`call_seconds` bound each call."""
         self.name = name
         self._launcher = launcher
         self._clock = clock
+        self._call_seconds = call_seconds
         self._task: asyncio.Task[None] | None = None
         self._doing = ""
         self._since = 0.0
@@ -109,10 +117,10 @@ class LauncherCalls:
 
     async def _bounded(self, doing: str, call: Awaitable[None]) -> None:
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            async with asyncio.timeout(self._call_seconds):
                 await call
         except TimeoutError:
-            self._fails(doing, f"{doing}: no answer within {CALL_SECONDS:.0f} s")
+            self._fails(doing, f"{doing}: no answer within {self._call_seconds:.0f} s")
         except LauncherError as error:
             self._fails(doing, f"{doing}: {error}")
         except Exception as error:

@@ -17,18 +17,32 @@ from routing.estimates.step_model import LearnedSteps
 _KEY: Final = f"{PREFIX}learned"
 #: Starts that count.
 _STARTS: Final = 16
+#: Hours that an interruption is spread over at least, and hours beyond which older ones count half.
+LEAST_HOURS: Final = 10.0
+MOST_HOURS: Final = 1000.0
 #: Seconds between two writes of what grows all the time.
 WRITE_SECONDS: Final = 60.0
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool's engines as they were last known, and the seconds that its last starts took."""
+    """A pool's engines as they were last known, and the seconds that its last starts took.
+
+    `spot_hours` are those that spot replicas have served, and `interruptions` those of them that were taken away; old
+    ones count less.
+    """
 
     steps: LearnedSteps | None = None
     kv_tokens: int = 0
     max_sequences: int = 0
     max_step_tokens: int = 0
     startups: tuple[float, ...] = ()
+    spot_hours: float = 0.0
+    interruptions: float = 0.0
+
+    @property
+    def interruptions_per_hour(self) -> float | None:
+        """How often a spot replica was taken away; None: none has run."""
+        return self.interruptions / max(self.spot_hours, LEAST_HOURS) if self.spot_hours else None
 
     @property
     def startup_seconds(self) -> float | None:
@@ -47,6 +61,16 @@ def with_knowledge(learned: Learned, known: PoolKnowledge) -> Learned:
         kv_tokens=known.kv_tokens or learned.kv_tokens,
         max_sequences=known.max_sequences or learned.max_sequences,
         max_step_tokens=known.max_step_tokens or learned.max_step_tokens,
+    )
+
+
+def with_spot(learned: Learned, hours: float, interruptions: int) -> Learned:
+    """Return it with further hours and interruptions of spot replicas."""
+    share = 0.5 if learned.spot_hours > MOST_HOURS else 1.0
+    return msgspec.structs.replace(
+        learned,
+        spot_hours=share * learned.spot_hours + hours,
+        interruptions=share * learned.interruptions + interruptions,
     )
 
 

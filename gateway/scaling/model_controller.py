@@ -11,7 +11,7 @@ import msgspec
 from gateway.scaling.demand.demand_reports import ModelReport
 from gateway.scaling.demand.merged_demand import PoolKnowledge, merged_demand, pool_knowledge
 from gateway.scaling.intents import Intent
-from gateway.scaling.learned_pools import Learned, with_knowledge, with_startups
+from gateway.scaling.learned_pools import Learned, with_knowledge, with_spot, with_startups
 from gateway.scaling.overrides import NO_OVERRIDE, Override
 from gateway.scaling.pool_facts import PoolFacts, step_of
 from gateway.scaling.reconcile import Plan, PoolReconciler, Wanted
@@ -55,8 +55,7 @@ def counts_of(intents: Sequence[Intent], facts: PoolFacts) -> PoolCounts:
     """Sort a pool's intents."""
     counts = PoolCounts([], [], [])
     for intent in intents:
-        seen, known = facts.observed.get(intent.id), facts.announced.get(intent.id)
-        step = step_of(seen, known)
+        step = step_of(intent, facts)
         if intent.state != "run" or step is LaunchStep.STOPPING:
             counts.stopping.append(intent)
         elif step is LaunchStep.READY:
@@ -155,6 +154,10 @@ class ModelController:
         if reconciler.startups:
             self.learned[pool.name] = with_startups(self.learned[pool.name], reconciler.startups)
             reconciler.startups = []
+        if reconciler.spot_seconds or reconciler.interruptions:
+            hours = reconciler.spot_seconds / 3600.0
+            self.learned[pool.name] = with_spot(self.learned[pool.name], hours, reconciler.interruptions)
+            reconciler.spot_seconds, reconciler.interruptions = 0.0, 0
         return plan
 
     def _snapshot(
@@ -171,8 +174,14 @@ class ModelController:
             forecast=self.forecast,
             pinned=self.override.pinned,
             spot_price={name: told.price_per_hour for name, told in self.spot_prices.items()},
-            interruptions_per_hour={name: told.interruptions_per_hour for name, told in self.spot_prices.items()},
+            interruptions_per_hour=self._interruptions(),
         )
+
+    def _interruptions(self) -> dict[str, float]:
+        """How often spot replicas are taken away, by pool: as told, else as seen."""
+        seen = {name: learned.interruptions_per_hour for name, learned in self.learned.items()}
+        told = {name: price.interruptions_per_hour for name, price in self.spot_prices.items()}
+        return {name: rate for name, rate in seen.items() if rate is not None} | told
 
     def _pool_snapshot(self, pool: ScaledPool, now: float, facts: PoolFacts, unavailable: str) -> PoolSnapshot:
         counts, learned, known = self.counts[pool.name], self.learned[pool.name], self.knowledge[pool.name]

@@ -7,6 +7,7 @@ import msgspec
 from gateway.fleets.discovery.registrations import Registration
 from gateway.fleets.listing import UNREPORTED_LOAD
 from gateway.fleets.reports import Report
+from gateway.scaling.intents import Intent
 from replicas.launchers.launcher import LaunchedReplica, LaunchStep
 from routing.health.replica_status import State
 
@@ -73,15 +74,6 @@ def _together(one: Use, other: Use) -> Use:
     )
 
 
-def step_of(observed: LaunchedReplica | None, known: Announced | None) -> LaunchStep:
-    """Return how far a replica is: its own word goes over its launcher's, which may see processes alone."""
-    if observed is None:
-        return known.step if known is not None else LaunchStep.ALLOCATE
-    if known is None or observed.step in (LaunchStep.STOPPING, LaunchStep.FAILED):
-        return observed.step
-    return known.step
-
-
 class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A pool at `now`. `observed` is what its launcher shows of it, by id; `uses` are by address."""
 
@@ -89,3 +81,18 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     observed: Mapping[str, LaunchedReplica]
     announced: Mapping[str, Announced]
     uses: Mapping[str, Use]
+
+
+def step_of(intent: Intent, facts: PoolFacts) -> LaunchStep:
+    """Return how far a replica is: its own word goes over its launcher's, which may see processes alone.
+
+    One that was ready is so while its launcher sees it run: after an outage of the store it has not said so yet.
+    """
+    seen, known = facts.observed.get(intent.id), facts.announced.get(intent.id)
+    if seen is None:
+        return known.step if known is not None else LaunchStep.ALLOCATE
+    if seen.step in (LaunchStep.STOPPING, LaunchStep.FAILED):
+        return seen.step
+    if known is not None:
+        return known.step
+    return LaunchStep.READY if intent.ready else seen.step

@@ -28,6 +28,8 @@ PREEMPTED_SECONDS: Final = 15.0
 #: Seconds until a start is asked for again, at first and at most, and after which one that nobody sees is given up.
 FIRST_RETRY, LAST_RETRY = 2.0, 60.0
 UNSEEN_SECONDS: Final = 120.0
+#: Seconds between two looks that count as service at most.
+LONGEST_ROUND_SECONDS: Final = 10.0
 #: Failed starts that are shown, and for how many seconds.
 MOST_FAILURES: Final = 8
 SHOWN_SECONDS: Final = 600.0
@@ -79,6 +81,10 @@ class PoolReconciler:
         self.failed = 0
         #: Seconds that starts have taken, which nobody has read yet.
         self.startups: list[float] = []
+        #: Seconds that spot replicas have served, and how many were taken away, which nobody has read yet.
+        self.spot_seconds = 0.0
+        self.interruptions = 0
+        self._looked_at: float | None = None
 
     def plan(self, intents: Sequence[Intent], facts: PoolFacts, wanted: Wanted | None) -> Plan:
         """Return what is to be done; `wanted` None: nothing is started or drained, and what is under way is ended."""
@@ -92,6 +98,7 @@ class PoolReconciler:
             left = self._look_at(intent, facts, plan, start=wanted is not None)
             if left is not None:
                 kept.append(left)
+        self._count_spot(kept, now)
         known = {intent.id for intent in intents}
         taken, doubtful = self._strangers([one for id_, one in facts.observed.items() if id_ not in known], now, plan)
         kept += taken
@@ -135,7 +142,7 @@ class PoolReconciler:
         known = facts.announced.get(intent.id)
         address = known.address if known is not None else seen.address
         changed = msgspec.structs.replace(intent, seen=True, address=address or intent.address)
-        step = step_of(seen, known)
+        step = step_of(intent, facts)
         if changed.state == "run":
             changed = self._run(changed, seen, step, facts.now)
         return self._end(intent, changed, step, facts, plan)
@@ -182,15 +189,17 @@ class PoolReconciler:
 
     def _run(self, intent: Intent, seen: LaunchedReplica, step: LaunchStep, now: float) -> Intent:
         if step is LaunchStep.READY:
-            if intent.id in self._unready:
-                self._unready.discard(intent.id)
+            if not intent.ready and (intent.id in self._unready or intent.id in self._asked):
                 self.startups.append(max(now - intent.made, 0.0))
+            self._unready.discard(intent.id)
+            intent = msgspec.structs.replace(intent, ready=True)
             self._failed_in_a_row, self._start_at, self._start_problem = 0, 0.0, ""
         elif step is not LaunchStep.STOPPING:
             self._unready.add(intent.id)
         if step is LaunchStep.STOPPING:
             return msgspec.structs.replace(intent, state="stop", since=now, grace=0.0)
         if seen.preempted_at is not None:
+            self.interruptions += 1
             grace = min(max(seen.preempted_at - PREEMPTED_SECONDS - now, 0.0), DRAIN_SECONDS)
             return msgspec.structs.replace(intent, state="drain", since=now, grace=grace)
         return intent
@@ -209,12 +218,18 @@ class PoolReconciler:
             self._told[intent.id] = now
             plan.stops[intent.id] = STOP_SECONDS
 
+    def _count_spot(self, intents: Sequence[Intent], now: float) -> None:
+        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, LONGEST_ROUND_SECONDS)
+        self._looked_at = now
+        self.spot_seconds += passed * sum(intent.spot and intent.ready for intent in intents)
+
     def _is_odd(self, id_: str, now: float) -> bool:
         """Whether what is unexpected about a replica was seen before, some time ago."""
         return now - self._odd_since.setdefault(id_, now) >= TWICE_SECONDS
 
     def _give_up(self, intent: Intent, problem: str, now: float) -> None:
         self._unready.discard(intent.id)
+        self.interruptions += intent.spot and intent.ready
         self.failures.append(Failure(now, intent, problem))
         self.failed += 1
         self._pause(now)
@@ -274,9 +289,7 @@ class PoolReconciler:
 
     def _retire(self, intent: Intent, facts: PoolFacts, plan: Plan) -> None:
         """Drain a replica that serves; stop one that does not yet."""
-        seen = facts.observed.get(intent.id)
-        known = facts.announced.get(intent.id)
-        serves = step_of(seen, known) is LaunchStep.READY
+        serves = step_of(intent, facts) is LaunchStep.READY
         now = facts.now
         if serves:
             plan.puts[intent.id] = msgspec.structs.replace(intent, state="drain", since=now, grace=DRAIN_SECONDS)
@@ -292,9 +305,7 @@ def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]
 
     Those that do not serve yet go first, the last started first of all; then those with the least cached and running.
     """
-    seen = facts.observed.get(intent.id)
-    known = facts.announced.get(intent.id)
-    serves = step_of(seen, known) is LaunchStep.READY
+    serves = step_of(intent, facts) is LaunchStep.READY
     if not serves:
         return False, -intent.made, 0.0, 0.0
     use: Use | None = facts.uses.get(intent.address)

@@ -29,6 +29,8 @@ STOP_SECONDS: Final = 10.0
 PATIENCE_SECONDS: Final = 20.0
 #: Seconds of a call to the store: a round asks it several things, and nobody waits for one.
 _TIMEOUT_SECONDS: Final = 1.0
+#: Seconds that a launcher's call may take beyond its own bound.
+_BEYOND_SECONDS: Final = 10.0
 
 
 async def serve_controller(config: Config) -> None:
@@ -44,11 +46,16 @@ async def serve_controller(config: Config) -> None:
     launchers = build_launchers(config)
     told = config.launchers.spot_prices
     prices = None if told is None else SpotPriceSource(told, environment_without(provider_variables(config)))
-    controller = Controller(store, scaled_models(config), launchers, ModelScaler, name, prices=prices)
+    # The command launcher kills what takes longer, and says so; this is for what it could not kill.
+    command = config.launchers.command
+    bounds = {} if command is None else {"command": command.timeout_seconds + _BEYOND_SECONDS}
+    controller = Controller(
+        store, scaled_models(config), launchers, ModelScaler, name, prices=prices, call_seconds=bounds
+    )
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    running = asyncio.create_task(controller.run())
+    running = asyncio.create_task(controller.run(store))
     preloading = Preloading(controller.models, checkpoints(config), lambda: controller.lease.held is not None)
     reading = asyncio.create_task(preloading.run())
     stopping = asyncio.create_task(stopped.wait())
@@ -61,7 +68,8 @@ async def serve_controller(config: Config) -> None:
         if isinstance(local, LocalLauncher):
             with contextlib.suppress(LauncherError):  # those that are left end by themselves
                 await local.end_slots()
-            await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS)
+            if await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS):
+                await controller.forget_all("local")
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):
             await controller.lease.leave()

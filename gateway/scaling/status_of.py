@@ -182,5 +182,5 @@ def steps_of(intents: Sequence[Intent], facts: Mapping[tuple[str, str], PoolFact
     for intent in intents:
         known = facts.get(intent.place)
         if known is not None:
-            found[intent.id] = step_of(known.observed.get(intent.id), known.announced.get(intent.id))
+            found[intent.id] = step_of(intent, known)
     return found

@@ -55,6 +55,9 @@ class AdmissionQueue:
     through whenever room may have come: after a load report, a release and a change of the fleet.
     """
 
+    #: Whether requests wait while the fleet has no replica, until one is started for them.
+    keeps_at_zero = False
+
     def __init__(
         self,
         fleet: Candidates,

@@ -22,6 +22,8 @@ class QueueAtZero(AdmissionQueue):
     already when the last replica goes stays for as long as its tier lets it.
     """
 
+    keeps_at_zero = True
+
     def __init__(
         self,
         fleet: Candidates,

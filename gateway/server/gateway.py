@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.intake import Intake
 from gateway.api.server.internal_requests import InternalRequests
-from gateway.api.server.readiness import Readiness
 from gateway.api.server.request_watchdog import RequestWatchdog
-from gateway.api.server.services import Bounds, Services
+from gateway.api.server.services import Bounds, Readiness, Services
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE

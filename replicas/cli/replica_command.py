@@ -251,7 +251,7 @@ def _ordered(
         return ordered
 
     # Without an order nobody else ends the processes that wait, too.
-    signal.signal(signal.SIGTERM, _leave)
+    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGINT)}
     workers = prepare(engine, load_tokenizer)
     try:
         return wait_for_order(path, take, arguments.standby_seconds)
@@ -260,7 +260,8 @@ def _ordered(
             workers.end()
         raise
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave(number: int, frame: object) -> None:

@@ -1,6 +1,6 @@
 """The counts that a load asks for: Algorithm 4's maximum of what is felt and what is foreseen, then the cost gate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 
 import msgspec
@@ -21,6 +21,11 @@ from replicas.controller.signals import WEIGHTS, pool_signals, pressure
 from replicas.controller.snapshot import Snapshot
 from replicas.controller.stability import down_window, kept_need, with_need
 
+#: How much more than was served in time is asked of a GPU when replicas go, and tenths of spare capacity that are
+#: tried.
+BEYOND_PROVEN, _SPARE_TENTHS = 1.25, 20
+#: Where less than this share of the capacity that is ready is needed, more of it makes nobody's answer faster.
+IDLE = 0.25
 #: Pressure beyond which replicas are added although the capacity says that there are enough.
 PRESSED = 1.1
 
@@ -84,12 +89,17 @@ def sized(
     elif felt.plan is not None and _quiet(memory, now):
         counts = felt.plan.counts
         reasons.insert(0, felt.plan.reason)
-    elif _late(scaling, snapshot):
+    elif _late(scaling, snapshot) and need.rate > IDLE * served:
         reasons.append("Clients wait too long, so nothing is given back.")
     elif kept is not None:
         # What the forecast expects of the next minutes is kept, too.
         rate = max(kept, need.lasting or 0.0)
-        less = with_less(states, pools, capacity, rate, change_mix=_steady(scaling, memory, now))
+        less = _proven(
+            lambda more: with_less(states, pools, capacity, rate * more, change_mix=_steady(scaling, memory, now)),
+            states,
+            rate,
+            memory.served,
+        )
         if less is not None:
             counts = less.counts
             reasons.append(f"At most {rate:.2f} requests/s were needed in the last {window:.0f} s. {less.reason}")
@@ -230,6 +240,25 @@ def _backlog(
         if state.ready:
             waiting += max(0.0, held - state.ready * capacity.replicas[name].slots)
     return max(0.0, waiting - served * scaling.slo.first_token(snapshot.demand.prompt_tokens))
+
+
+def _proven(
+    plan: Callable[[float], Plan | None], states: Mapping[str, PoolState], rate: float, served: float
+) -> Plan | None:
+    """Return the first plan, of those with ever more capacity to spare, that asks not much more of a GPU than was
+    proven.
+
+    `served` is the highest rate per GPU that was served in time. So what the capacity says too much is found out step
+    by step, before clients do.
+    """
+    for tenths in range(_SPARE_TENTHS):
+        found = plan(1.0 + tenths / 10)
+        if found is None or served <= 0:
+            return found
+        gpus = sum(count * states[name].settings.shape.gpus for name, count in found.counts.items())
+        if rate <= BEYOND_PROVEN * served * gpus:
+            return found
+    return None
 
 
 def _steady(scaling: ModelScaling, memory: Memory, now: float) -> bool:

@@ -160,6 +160,7 @@ async def test_a_controller_is_killed_and_another_goes_on_with_what_runs(tmp_pat
         assert await asyncio.to_thread(other.wait, 30) == 0
         assert await here.launched() == set()
         assert here.running() == set()
+        assert await read_intents(here.store) == []
 
 
 async def test_replicas_that_are_killed_while_they_start_serve_and_drain_are_replaced(tmp_path: Path) -> None:

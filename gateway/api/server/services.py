@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway.api.server.intake import Intake
-from gateway.api.server.readiness import Readiness
 from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.config.batches import Batches
 from gateway.config.listen import Listen
@@ -30,6 +29,17 @@ class Bounds:
     listen: Listen
     responses: Responses
     batches: Batches
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether requests would be served now; `problems` are for anybody's eyes, one sentence each.
+
+    With problems it may be ready all the same, for a part of the requests.
+    """
+
+    ready: bool
+    problems: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -52,6 +52,12 @@ def scaling_warnings(config: Config) -> Iterator[str]:
                 hint = "no price: it counts as the dearest shape" if len(scaled) > 1 else "no price: no cost is known"
                 budget = ", and the budget bounds nothing" if model.scaling and model.scaling.budget_per_hour else ""
                 yield f"models[{m}].pools[{p}].scaling.price_per_hour: {hint}{budget}"
+    for where, _ in _local_pools(config):
+        if not config.store.embedded:
+            yield (
+                f"{where}.launcher: local replicas run on the machine of whichever gateway is the controller, and only "
+                "gateways of that machine reach them"
+            )
     gpus = config.launchers.local.gpus
     if gpus is not None:
         most = sum(_gpus(pool, pool.scaling.max) for _, pool in _local_pools(config) if pool.scaling is not None)

@@ -51,6 +51,11 @@ class AdmissionQueue(Protocol):
         ...
 
     @property
+    def keeps_at_zero(self) -> bool:
+        """Whether requests wait while the fleet has no replica, until one is started for them."""
+        ...
+
+    @property
     def divider(self) -> Divider:
         """The divider that counts admitted requests by tenant."""
         ...
@@ -136,7 +141,13 @@ class Room:
         self._peak = max(self._peak, float(others))
         free = burst = slots = 0.0
         unsized = False
-        for view in servable(self._fleet.candidates()):
+        views = servable(self._fleet.candidates())
+        if not views and self._admission_queue.keeps_at_zero:
+            # One waits, so that a replica is started.
+            self._unsized, self._free = False, 1.0 - self.running
+            self._burst = self._free
+            return
+        for view in views:
             workers = view.load.workers or 1
             unsized = unsized or not view.max_batch_size
             slots += view.max_batch_size / workers

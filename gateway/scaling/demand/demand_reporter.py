@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from gateway.config.settings import Config
 from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter, Fleet
-from gateway.scaling.demand.demand_reports import report_demand
+from gateway.scaling.demand.demand_reports import announce_demand, report_demand
 from gateway.scaling.demand.step_watch import StepWatch
 from gateway.scaling.first_replicas import FirstReplicas
 from gateway.scheduling.queue_at_zero import QueueAtZero
@@ -82,9 +82,10 @@ class DemandReporter:
     async def run(self) -> None:
         """Report until cancelled: once a second, and at once when a request waits for a first replica."""
         while True:
+            hurried = self._hurry.is_set()
             self._hurry.clear()
             try:
-                await self.report()
+                await self.report(hurried=hurried)
             except Exception:
                 # Any error: a worker that never reports again would be no demand at all.
                 log.exception("reporting the demand of models that scale")
@@ -92,11 +93,16 @@ class DemandReporter:
                 await asyncio.sleep(LEAST_SECONDS)
                 await asyncio.wait_for(self._hurry.wait(), REPORT_SECONDS - LEAST_SECONDS)
 
-    async def report(self) -> None:
-        """Report once; while requests wait for a first replica, read when it is expected."""
+    async def report(self, *, hurried: bool = False) -> None:
+        """Report once; while requests wait for a first replica, read when it is expected.
+
+        With `hurried` one has just begun to wait, and the controller looks at once.
+        """
         report = self.counter.report(self._fleets, self._queues, self._watches)
         try:
             await report_demand(self._storage, self._worker, report)
+            if hurried:
+                await announce_demand(self._storage)
             if any(queue.waiting and queue.at_zero for queue in self._zero):
                 await self._first.look()
         except StoreUnavailable as error:

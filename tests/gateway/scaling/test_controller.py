@@ -1,9 +1,12 @@
+import asyncio
+
 import msgspec
 import pytest
 
 from gateway.config.models.scaling import Scaling
-from gateway.scaling.demand.demand_reports import ModelReport
-from gateway.scaling.intents import drains_of_intents
+from gateway.scaling import controller
+from gateway.scaling.demand.demand_reports import ModelReport, announce_demand
+from gateway.scaling.intents import drains_of_intents, replica_registry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.stored_decisions import read_decisions
 from gateway.store.lua_script import Script
@@ -11,10 +14,9 @@ from protos.launch_step import LaunchStep
 from protos.types import Shape
 from replicas.launchers.launcher import ReplicaOrder
 from tests.gateway.scaling.scaled import scaled_world, scaler_of, want
+from tests.loops import until
 
-FLUSH = Script("return redis.call('FLUSHALL')")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
-LEASE_KEY = "penstock:{scaling}:lease"
 
 
 async def test_what_is_wanted_is_started_once_and_counts_when_it_is_ready(any_store_url: str) -> None:
@@ -198,6 +200,11 @@ async def test_spot_replicas_are_counted_apart_and_a_preempted_one_is_drained_in
         assert 10.0 < intents[doomed].grace < 16.0
         assert len(world.launcher.starts) == 4
         assert sum(intent.spot for intent in intents.values() if intent.state == "run") == 2
+        learned = one.models[0].learned["p"]
+        assert learned.interruptions == 1
+        assert learned.spot_hours * 3600.0 == pytest.approx(2.0, abs=2.5)
+        await world.round(one)
+        assert scaler_of(one).snapshots[-1].interruptions_per_hour == {"p": pytest.approx(0.1)}
 
 
 async def test_decisions_are_recorded_and_the_next_controller_knows_them(store_url: str) -> None:
@@ -262,3 +269,35 @@ async def test_a_size_that_is_set_reaches_the_scaler_and_may_be_below_min(store_
         await registry.set_replicas("m", "p", None, "a")
         await world.round(one)
         assert (await world.status()).pools[0].wanted == 2
+
+
+async def test_a_replica_that_drains_is_shown_so_among_all_replicas(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        await world.ready()
+        world.in_flight = dict.fromkeys(world.launcher.starts, 5)
+        want(one, 0)
+        await world.round(one, times=2)
+        (row,) = await replica_registry(world.store, world.config).replicas("m")
+        assert row.drain is not None and row.drain.actor == "scaling"
+
+
+async def test_a_request_that_waits_for_a_first_replica_is_looked_at_at_once(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "ROUND_SECONDS", 30.0)
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        await one.renew()
+        await world.say()
+        running = asyncio.create_task(one.run(world.store))
+        await until(lambda: len(scaler_of(one).snapshots) > 1)
+        seen = len(scaler_of(one).snapshots)
+        want(one, 1)
+        await announce_demand(world.store)
+        await until(lambda: len(scaler_of(one).snapshots) > seen)
+        await until(lambda: world.launcher.starts)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -238,3 +238,26 @@ async def test_a_replica_that_could_not_be_stopped_keeps_no_pool_from_growing(st
         await world.round(one, seconds=25.0, times=2)
         assert world.launcher.replicas == {}
         assert await world.intents() == {}
+
+
+async def test_after_an_outage_replicas_that_have_not_said_so_again_still_serve(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 2)
+        await world.round(one)
+        await world.ready()
+        world.in_flight = dict.fromkeys(world.launcher.starts, 3)
+        await world.round(one)
+        assert len(one.models[0].learned["p"].startups) == 2
+        want(one, 1)
+        await world.round(one)
+        # What they have registered has expired in the outage.
+        await world.store.run(EXPIRE, ["penstock:{replicas}:seen"], [])
+        await world.store.run(EXPIRE, ["penstock:{replicas}:registered"], [])
+        await world.round(one, times=3)
+        (pool,) = (await world.status()).pools
+        assert (pool.ready, len(pool.stopping), len(pool.starting)) == (1, 1, 0)
+        assert world.launcher.stops == [], "one drains still"
+        await world.ready()
+        await world.round(one)
+        assert len(one.models[0].learned["p"].startups) == 2

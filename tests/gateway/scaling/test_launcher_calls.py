@@ -1,20 +1,62 @@
 import asyncio
 
-from gateway.scaling.launcher_calls import PATIENCE_SECONDS, LauncherCalls
+import pytest
+
+from gateway.scaling.launcher_calls import LauncherCalls
 from tests.gateway.scaling.scaled import FakeLauncher
 
 
-async def test_an_answer_that_comes_between_two_rounds_is_heard_in_the_next_one() -> None:
+async def test_a_launcher_that_hangs_is_given_up_after_its_bound_and_asked_again() -> None:
+    now = [100.0]
+    launcher = FakeLauncher()
+    calls = LauncherCalls("local", launcher, lambda: now[0], call_seconds=0.05)
+    launcher.answers.clear()
+    calls.look()
+    now[0] += 30.0
+    assert calls.unreachable == "the launcher has not answered to observe for 30 s"
+    # While it hangs nothing else is asked.
+    calls.look()
+    calls.act([], {"p-1": 0.0}, lambda: True)
+    await calls.finished(5.0)
+    assert await calls.answered() is None
+    assert calls.unreachable == "observe: no answer within 0 s"
+    assert launcher.stops == []
+    launcher.answers.set()
+    calls.look()
+    assert await calls.answered() == []
+    assert (calls.problem, calls.errors) == ("", 1)
+
+
+async def test_an_answer_is_heard_once() -> None:
+    calls = LauncherCalls("local", FakeLauncher())
+    calls.look()
+    assert await calls.answered() == []
+    assert await calls.answered() is None
+
+
+async def test_whatever_a_launcher_raises_is_a_problem_and_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(FakeLauncher):
+        async def _called(self) -> None:
+            raise ZeroDivisionError("nonsense")
+
+    calls = LauncherCalls("local", Broken())
+    calls.look()
+    assert await calls.answered() is None
+    assert calls.problem == "observe: ZeroDivisionError: nonsense"
+
+
+async def test_nothing_is_begun_that_may_not_be() -> None:
+    launcher = FakeLauncher()
+    calls = LauncherCalls("local", launcher)
+    calls.act([], {"p-1": 0.0}, lambda: False)
+    await calls.finished(5.0)
+    assert launcher.stops == []
+
+
+async def test_it_ends_in_the_middle_of_a_call() -> None:
     launcher = FakeLauncher()
     launcher.answers.clear()
     calls = LauncherCalls("local", launcher)
     calls.look()
-    assert await calls.answered() is None, "it takes longer than a round waits"
-    launcher.answers.set()
-    await calls.finished(PATIENCE_SECONDS)
-    calls.look()
-    assert await calls.answered() == []
-    calls.look()
     await asyncio.sleep(0)
-    assert await calls.answered() == [], "and then it is asked again"
     await calls.aclose()

@@ -30,8 +30,8 @@ class Standby:
                 assert line, f"it ended before it said {text}"
         return line
 
-    async def ended(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
+    async def ended(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
         async with asyncio.timeout(SOON_SECONDS):
             return await self.process.wait()
 
@@ -66,10 +66,11 @@ async def test_it_becomes_the_replica_that_it_is_told_to_be(engine: str, state_d
             await standby.process.wait()
 
 
-async def test_while_it_waits_it_can_be_ended(state_dir: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_while_it_waits_it_can_be_ended(number: signal.Signals, state_dir: Path) -> None:
     standby = await standing_by("simulated", state_dir / "wait.sock")
     await standby.says("waiting for an order")
-    assert await standby.ended() == 0
+    assert await standby.ended(number) == 0
     assert not standby.path.exists()
 
 

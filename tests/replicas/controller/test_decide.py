@@ -266,6 +266,11 @@ def test_clients_that_wait_longer_than_the_rate_explains_get_more() -> None:
     assert fleet.decisions[-1].inputs["capacity_factor"] < 1.0
 
 
+def test_a_target_that_no_number_of_replicas_meets_keeps_none_of_them() -> None:
+    fleet = PlainFleet(scaler(most=12), "p", 6, 30.0)
+    assert fleet.play(lambda now: 0.3, 900, tpot_ratio=0.9)[-1] == 1
+
+
 def test_a_forecast_is_prepared_for_and_nonsense_is_not() -> None:
     def tells(mean: float, upper: float) -> Forecast:
         return Forecast(

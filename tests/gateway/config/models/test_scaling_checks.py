@@ -103,3 +103,9 @@ def test_a_file_of_spot_prices_is_beside_the_configuration(tmp_path: Path) -> No
     config = loaded(tmp_path, launched(), more="launchers: {spot_prices: {file: prices.json}}")
     prices = config.launchers.spot_prices
     assert prices is not None and prices.file == str(tmp_path / "prices.json")
+
+
+def test_local_replicas_of_gateways_that_share_a_store_are_warned_of(tmp_path: Path) -> None:
+    config = loaded(tmp_path, launched(), more="store: {url: 'redis://127.0.0.1:1'}")
+    (warning,) = warnings_of(config)
+    assert warning.startswith("models[0].pools[0].launcher: local replicas run on the machine of whichever gateway")

@@ -23,6 +23,7 @@ class Fleet:
 class AdmissionQueue:
     def __init__(self) -> None:
         self.queue: dict[str, int] = {}
+        self.keeps_at_zero = False
         self.divider = Divider(0.95)
 
     @property
@@ -93,6 +94,20 @@ def test_those_on_their_way_are_counted_until_a_replica_counts_them() -> None:
     for _ in range(73):
         world.room.begun()
     assert world.free(after=0.0, unsent=93) == 0
+
+
+def test_at_zero_one_waits_where_a_replica_is_started_for_it() -> None:
+    world = World()
+    world.fleet.views = ()
+    assert world.free() == 0
+    world.admission_queue.keeps_at_zero = True
+    assert world.free() == 1
+    world.room.begun()
+    assert world.free() == 0
+    world.room.ended(well=False)
+    assert world.free() == 1, "and another one, if it was refused"
+    world.load()
+    assert world.free() > 1
 
 
 @pytest.mark.usefixtures("eager")
