@@ -31,7 +31,9 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
     lost_at = dict(memory.spot_lost_at)
     for name, state in states.items():
         count = min(max(sizing.counts[name] if state.seen else state.counted, state.settings.min), state.most)
-        fastest = most_now(scaling, state.settings, memory.wanted, now, state.counted)
+        fastest = max(
+            most_now(scaling, state.settings, memory.wanted, now, state.counted), sizing.measured.get(name, 0)
+        )
         if count > fastest:
             reasons.append(f"Pool {name} grows to {fastest} for now, as fast as it may.")
             count = fastest
@@ -86,6 +88,7 @@ def _idle(scaling: ModelScaling, memory: Memory, now: float) -> Sizing | None:
     return Sizing(
         counts=nothing,
         needed=nothing,
+        measured=nothing,
         memory=memory,
         inputs={"idle_seconds": idle},
         reasons=[f"No request has come for {idle:.0f} s."],

@@ -30,10 +30,14 @@ PRESSED = 1.1
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts by pool, those that the load alone needs, the memory with that need, and what there is to say of it."""
+    """Counts by pool, those that the load alone needs, the memory with that need, and what there is to say of it.
+
+    `measured` are those that serve what comes now, whatever is expected: what was measured needs no bound of change.
+    """
 
     counts: Mapping[str, int]
     needed: Mapping[str, int]
+    measured: Mapping[str, int]
     memory: Memory
     inputs: Mapping[str, float]
     reasons: Sequence[str]
@@ -107,6 +111,7 @@ def sized(
         counts = bought.counts
         reasons.insert(0, bought.reason)
         warnings.append(bought.reason)
+    measured = with_more(states, pools, capacity, need.steady)
     needed = cheapest_mix(pools, capacity, need.rate) or {pool.name: pool.most for pool in pools}
     inputs = {
         **_need_inputs(need, kept),
@@ -128,6 +133,7 @@ def sized(
     return Sizing(
         counts=_at_least(counts, least),
         needed=_at_least(needed, least),
+        measured=present if measured is None else measured.counts,
         memory=memory,
         inputs=inputs,
         reasons=reasons,
@@ -222,7 +228,14 @@ def _felt_alone(
     reasons = [] if plan is None else [plan.reason]
     reasons.append("What a replica serves is not known yet, so nothing is given back.")
     counts = _at_least(counts, least_serving(pools))
-    return Sizing(counts=counts, needed=counts, memory=felt.memory, inputs=felt.inputs, reasons=reasons)
+    return Sizing(
+        counts=counts,
+        needed=counts,
+        measured=least_serving(pools),
+        memory=felt.memory,
+        inputs=felt.inputs,
+        reasons=reasons,
+    )
 
 
 def _backlog(

@@ -131,13 +131,13 @@ def test_a_noisy_load_makes_no_flapping(rate: float, seed: int) -> None:
     assert max(wanted) - min(wanted) <= 2
 
 
-def test_a_flash_crowd_is_followed_as_fast_as_allowed() -> None:
+def test_a_flash_crowd_is_followed_at_once_and_its_growth_as_fast_as_allowed() -> None:
     model = scaling(pool(least=1, most=30, startup_seconds=60.0), up_factor=2.0, up_replicas=4, up_seconds=60.0)
     fleet = PlainFleet(ModelScaler(model), "p", 1, 60.0)
     fleet.play(lambda now: 1.0, 300)
     wanted = fleet.play(lambda now: 10.0, 300)
-    assert max(wanted[:12]) <= 5
-    assert max(wanted) >= 8
+    # Eight serve what comes; that it goes on growing is only expected.
+    assert wanted[0] == max(wanted[:12]) == 8
     assert max(wanted) <= 13
     assert any("as fast as it may" in reason for decision in fleet.decisions for reason in decision.reasons)
 
