@@ -40,9 +40,9 @@ class PoolScaling(msgspec.Struct, frozen=True, kw_only=True):
 class ModelScaling(msgspec.Struct, frozen=True, kw_only=True):
     """How one model scales. `budget` is in US dollars an hour; None: no bound.
 
-    `down_seconds`: capacity is given back when it has not been needed for so long. `up_factor` and `up_replicas`: beyond
-    what serves the rate that was measured, a pool grows at most by the larger of both in `up_seconds`. `idle_seconds`:
-    without any request for so long, a model whose minima are 0 goes to zero.
+    `down_seconds`: capacity is given back when it has not been needed for so long. `up_factor` and `up_replicas`:
+    beyond what serves the rate that was measured, a pool grows at most by the larger of both in `up_seconds`.
+    `idle_seconds`: without any request for so long, a model whose minima are 0 goes to zero.
     """
 
     model: str
