@@ -59,6 +59,7 @@ def test_to_and_from_zero(site: ScaledSite) -> None:
     site.wait_for(1)
 
 
+@pytest.mark.drill
 def test_a_flash_crowd_and_back_without_a_failed_request(site: ScaledSite) -> None:
     crowd = Crowd(site.stack, MODEL, rate=1.0)
     crowd.start()
@@ -88,6 +89,7 @@ def test_a_controller_that_is_killed_leaves_everything_as_it_was(site: ScaledSit
     assert crowd.failures == []
 
 
+@pytest.mark.drill
 def test_a_replica_that_dies_while_it_starts_is_started_again(site: ScaledSite) -> None:
     before = set(site.replicas())
     site.set(3)
@@ -97,6 +99,7 @@ def test_a_replica_that_dies_while_it_starts_is_started_again(site: ScaledSite) 
     site.wait_for(3)
 
 
+@pytest.mark.drill
 def test_a_replica_that_dies_while_it_drains_breaks_no_stream(site: ScaledSite) -> None:
     site.set(3)
     site.wait_for(3)
@@ -126,6 +129,7 @@ def known(tmp_path: Path) -> Iterator[ScaledSite]:
         made.close()
 
 
+@pytest.mark.drill
 def test_a_store_that_stands_still_in_the_middle_of_a_start(known: ScaledSite) -> None:
     crowd = Crowd(known.stack, MODEL, rate=2.0)
     crowd.start()
@@ -168,6 +172,7 @@ def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
         made.close()
 
 
+@pytest.mark.drill
 def test_a_launcher_that_hangs_starts_nothing_twice(commanded: ScaledSite, tmp_path: Path) -> None:
     crowd = Crowd(commanded.stack, MODEL, rate=2.0)
     crowd.start()
