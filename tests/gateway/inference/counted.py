@@ -1,6 +1,7 @@
 """Limits and an admission queue that count what is taken from them and how each ends, in front of real replicas."""
 
 import asyncio
+import math
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -110,7 +111,7 @@ class Queue:
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         return None if self._waits else self._give(request)
 
-    async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
+    async def enter(self, request: AdmissionRequest, handle: RequestHandle, gives_up: float = math.inf) -> Admission:
         place = Place()
         self.waiting.append(place)
         try:
