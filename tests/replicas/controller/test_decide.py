@@ -295,6 +295,7 @@ def test_memory_that_cannot_be_read_changes_nothing() -> None:
     before = one.memory()
     assert not one.restore(b"{")
     assert not one.restore(b'{"history": 5}')
+    assert not one.restore(b'{"ready": {"\xff": 1}}')
     assert one.memory() == before
 
 
