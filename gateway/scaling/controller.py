@@ -13,10 +13,11 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from gateway.fleets.discovery.announcements import Channels
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
@@ -57,14 +58,6 @@ _NOT_IN_IDS: Final = re.compile(r"[^a-z0-9]+")
 def new_id(pool: str) -> str:
     """Return an id that is unique for ever, and tells the pool."""
     return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
-
-
-class Channels(Protocol):
-    """A store with channels, as `Store` is."""
-
-    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
-        """Call `heard` for each message until the store is lost. Raises StoreUnavailable."""
-        ...
 
 
 class Inputs(msgspec.Struct):

@@ -1,18 +1,16 @@
 """A launcher that runs commands of the operator's own, with JSON in and out."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from protos.launch_step import LaunchStep
 from replicas.launchers.hook import HookError, run_hook
-from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.launcher import ID, LaunchedReplica, LauncherError, ReplicaOrder
 
 T = TypeVar("T")
-_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class _Observed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,7 +62,7 @@ class CommandLauncher:
         found = (await self._call("observe", {}, _Observation)).replicas
         counts = Counter(one.id for one in found)
         for index, one in enumerate(found):
-            if not _ID.fullmatch(one.id):
+            if not ID.fullmatch(one.id):
                 raise self._wrong(
                     "observe", f"replicas[{index}].id: expected 1 to 63 of a-z, 0-9 and -: {one.id!r:.80}"
                 )

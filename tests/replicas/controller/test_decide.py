@@ -323,3 +323,14 @@ def test_a_cheaper_mix_is_made_before_the_other_goes() -> None:
     for now in range(200, 400, 5):
         decision = known.decide(snapshot(float(now), 3.0, pools))
     assert decision.pools["old"].wanted == 0
+
+
+def test_a_start_that_hangs_keeps_no_set_size_and_no_idle_model_from_zero() -> None:
+    hung = {"p": ready(1, starting=(5000.0,), startup_seconds=100.0)}
+    for size in (0, 1):
+        decision = scaler().decide(snapshot(5.0, 3.0, hung, pinned={"p": size}))
+        assert decision.pools["p"].wanted == size
+    idle = scaler(least=0, idle_seconds=60.0)
+    idle.decide(snapshot(0.0, 3.0, hung))
+    assert idle.decide(snapshot(30.0, 0.0, hung)).pools["p"].wanted > 0
+    assert idle.decide(snapshot(61.0, 0.0, hung)).pools["p"].wanted == 0
