@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from gateway.config.models.addresses import replica_name
+from gateway.config.models.addresses import is_grpc_address, replica_name
 from gateway.config.settings import Config
 from gateway.fleets.drains import Drain
 from gateway.fleets.replica_registry import ReplicaRegistry
@@ -81,7 +81,8 @@ def drains_of_intents(intents: Iterable[Intent]) -> list[Drain]:
             actor=ACTOR,
         )
         for intent in intents
-        if intent.state != "run" and intent.address
+        # A replica registers itself under any address: one that is none would keep workers from all other drains.
+        if intent.state != "run" and is_grpc_address(intent.address)
     ]
 
 

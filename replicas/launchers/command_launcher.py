@@ -1,7 +1,7 @@
 """A launcher that runs commands of the operator's own, with JSON in and out."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -48,11 +48,16 @@ class CommandLauncher:
         stop: Sequence[str],
         timeout_seconds: float,
         environment: Mapping[str, str] | None = None,
+        is_address: Callable[[str], bool] = bool,
     ) -> None:
-        """Commands are programs with their arguments; `environment` None: they have this process's."""
+        """Commands are programs with their arguments; `environment` None: they have this process's.
+
+        `is_address` says whether a gateway could reach a replica so.
+        """
         self._commands = {"start": start, "observe": observe, "stop": stop}
         self._timeout = timeout_seconds
         self._environment = environment
+        self._is_address = is_address
 
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:
         if orders:
@@ -65,6 +70,12 @@ class CommandLauncher:
             if not ID.fullmatch(one.id):
                 raise self._wrong(
                     "observe", f"replicas[{index}].id: expected 1 to 63 of a-z, 0-9 and -: {one.id!r:.80}"
+                )
+            if one.address and not self._is_address(one.address):
+                raise self._wrong(
+                    "observe",
+                    f"replicas[{index}].address: expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH: "
+                    f"{one.address!r:.80}",
                 )
             if counts[one.id] > 1:
                 raise self._wrong("observe", f"replicas[{index}].id: {one.id} is there {counts[one.id]} times")
