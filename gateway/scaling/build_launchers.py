@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from gateway.config.models.addresses import is_grpc_address
 from gateway.config.secret_variables import environment_without, provider_variables
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import (
@@ -44,6 +45,7 @@ def build_launchers(config: Config) -> dict[str, Launcher]:
             command.stop,
             command.timeout_seconds,
             environment_without(provider_variables(config)),
+            is_grpc_address,
         )
     return found
 

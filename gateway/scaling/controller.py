@@ -13,10 +13,11 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from gateway.fleets.discovery.announcements import Channels
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
@@ -49,20 +50,14 @@ ROUND_SECONDS: Final = 1.0
 MEMORY_SECONDS: Final = 10.0
 #: A hash: model -> what its scaler remembers.
 _MEMORY: Final = f"{PREFIX}memory"
+#: Replicas that a warning names at most.
+_MOST_NAMED: Final = 8
 _NOT_IN_IDS: Final = re.compile(r"[^a-z0-9]+")
 
 
 def new_id(pool: str) -> str:
     """Return an id that is unique for ever, and tells the pool."""
     return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
-
-
-class Channels(Protocol):
-    """A store with channels, as `Store` is."""
-
-    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
-        """Call `heard` for each message until the store is lost. Raises StoreUnavailable."""
-        ...
 
 
 class Inputs(msgspec.Struct):
@@ -152,7 +147,11 @@ class Controller:
 
     async def _renew(self) -> None:
         while True:
-            await self.renew()
+            try:
+                await self.renew()
+            except Exception:
+                # Any error: a controller that renews no more would never act again, and nobody would be told.
+                log.exception("renewing the controller's lease")
             await asyncio.sleep(RENEW_SECONDS)
 
     async def renew(self) -> None:
@@ -187,7 +186,7 @@ class Controller:
         """Stop whatever a launcher shows, as when this machine's gateway ends; whether it has ended in time."""
         calls = self._calls[launcher]
         until = asyncio.get_running_loop().time() + patience_seconds
-        told = False
+        told: set[str] = set()
         while (left := until - asyncio.get_running_loop().time()) > 0:
             await calls.finished(left)
             calls.look()
@@ -195,9 +194,11 @@ class Controller:
             seen = await calls.answered()
             if seen is not None and not seen:
                 return True
-            if seen and not told:
-                calls.act((), {replica.id: grace_seconds for replica in seen}, lambda: True)
-                told = True
+            # Also those whose start was under way, and all again where the launcher could not do it.
+            ids = {replica.id for replica in seen or ()}
+            if ids - told or (ids and calls.stop_failed):
+                calls.act((), dict.fromkeys(sorted(ids), grace_seconds), lambda: True)
+                told |= ids
             await asyncio.sleep(0.1)
         log.warning(
             "the %s launcher still shows replicas %.0f s after they were told to end", launcher, patience_seconds
@@ -220,6 +221,8 @@ class Controller:
         """Read what the last controller knew. What this one remembers of single replicas may be old."""
         learned, decisions = await read_learned(self._storage), await read_decisions(self._storage)
         memories, rates = await self._storage.hgetall(_MEMORY), await self._storage.hgetall(RATES)
+        for calls in self._calls.values():
+            calls.forget()
         for one in self.models:
             if (raw := rates.get(one.model.name.encode())) is not None:
                 one.rates.restore(raw)
@@ -267,9 +270,11 @@ class Controller:
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
         self._times.note(steps_of(inputs.intents, facts), now)
-        told = (self._clock.warning, self._prices.warning if self._prices is not None else "")
+        told = (self._clock.warning, self._prices.warning if self._prices is not None else "", self._astray(facts))
         warnings = [warning for warning in told if warning]
         status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
+        # Others tell its age by the store's clock, with its jumps.
+        status = msgspec.structs.replace(status, at=self._clock.store_now())
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
         self._call(plans, fresh, holder)
@@ -298,6 +303,13 @@ class Controller:
                 uses={address: use for (model, address), use in used.items() if model == pool.model},
             )
         return found
+
+    def _astray(self, facts: Mapping[tuple[str, str], PoolFacts]) -> str:
+        """Say which replicas are of no pool that scales, as after a change of the configuration; empty: none."""
+        ids = sorted(id_ for pools in self._observed.values() for place in pools.keys() - facts for id_ in pools[place])
+        if not ids:
+            return ""
+        return f"of no pool that scales, and not looked after: {', '.join(ids[:_MOST_NAMED])} ({len(ids)} in all)"
 
     def _decide(
         self,

@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from gateway.config.models.addresses import replica_name
+from gateway.config.models.addresses import is_grpc_address, replica_name
 from gateway.config.settings import Config
 from gateway.fleets.drains import Drain
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.status import PREFIX
-from gateway.store.unreadable import UNREADABLE
+from gateway.store.unreadable import UNREADABLE, readable
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import StoreUnavailable
 from protos.types import Role, Shape
@@ -81,17 +81,18 @@ def drains_of_intents(intents: Iterable[Intent]) -> list[Drain]:
             actor=ACTOR,
         )
         for intent in intents
-        if intent.state != "run" and intent.address
+        # A replica registers itself under any address: one that is none would keep workers from all other drains.
+        if intent.state != "run" and is_grpc_address(intent.address)
     ]
 
 
 async def scaling_drains(storage: Storage) -> list[Drain]:
-    """Read the drains of replicas that are to go.
+    """Read the drains of replicas that are to go; what cannot be read keeps nobody from the other drains.
 
     Raises:
-        StoreUnavailable: The store did not answer, or an intent cannot be read.
+        StoreUnavailable: The store did not answer.
     """
-    return drains_of_intents(await read_intents(storage))
+    return drains_of_intents(readable((await storage.hgetall(INTENTS)).values(), _DECODER.decode))
 
 
 def replica_registry(storage: Storage, config: Config) -> ReplicaRegistry:

@@ -54,9 +54,18 @@ class LauncherCalls:
                 return f"the launcher has not answered to {self._doing} for {lasted:.0f} s"
         return self._failed.get("observe", "")
 
+    @property
+    def stop_failed(self) -> bool:
+        """Whether the last stop failed."""
+        return "stop" in self._failed
+
     def start_failure(self) -> str:
         """Why the last starts failed, once for each; empty: they did not."""
         return self._failed.pop("start", "") if self._is_free() else ""
+
+    def forget(self) -> None:
+        """Forget an answer that was not heard yet, as when another controller has acted since."""
+        self._seen = None
 
     def look(self) -> None:
         """Begin to look at what runs, unless a call is under way, or the answer to the last look was not heard yet."""

@@ -209,7 +209,10 @@ class PoolReconciler:
         if step is not LaunchStep.READY or lasted >= intent.grace + MOVE_SECONDS:
             return True
         use = facts.uses.get(intent.address)
-        return lasted >= HEED_SECONDS and (use is None or (use.drained and not use.in_flight))
+        if use is None:
+            # No worker knows it. Where none says anything, as after an outage of the store, nothing follows from that.
+            return lasted >= HEED_SECONDS and bool(facts.uses)
+        return lasted >= HEED_SECONDS and use.drained and not use.in_flight
 
     def _stop(self, intent: Intent, now: float, plan: Plan) -> None:
         """Tell the launcher, and tell it again where the replica does not go."""

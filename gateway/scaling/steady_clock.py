@@ -16,11 +16,14 @@ class SteadyClock:
         self._monotonic = monotonic
         self._offset: float | None = None
         self._last = 0.0
+        #: The store's clock over ours when it was last heard, its jumps included.
+        self._ahead = 0.0
         #: A sentence for operators while the store's clock is elsewhere; empty otherwise.
         self.warning = ""
 
     def heard(self, store_time: float) -> None:
         """Take the store's time of now."""
+        self._ahead = store_time - self._monotonic()
         if self._offset is None:
             self._offset = store_time - self._monotonic()
         behind = store_time - self._offset - self._monotonic()
@@ -35,3 +38,7 @@ class SteadyClock:
         assert self._offset is not None
         self._last = max(self._last, self._offset + self._monotonic())
         return self._last
+
+    def store_now(self) -> float:
+        """The store's time with its jumps, for what others compare with it; needs that the store was heard once."""
+        return self._ahead + self._monotonic()

@@ -24,7 +24,8 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
     memory = observed(scaling, memory, snapshot)
     states = pool_states(scaling, snapshot, memory)
     pools = ranges(states, deciding_prices(scaling.pools))
-    sizing = _idle(scaling, memory, now) or sized(scaling, memory, snapshot, states, pools)
+    idle = _idle(scaling, memory, now)
+    sizing = idle or sized(scaling, memory, snapshot, states, pools)
     memory = sizing.memory
     reasons, warnings = list(sizing.reasons), [*_missing(states), *sizing.warnings]
     counts, spots = {}, {}
@@ -50,9 +51,12 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
         spots[name] = with_spot(state, count, price, interruptions, wary=wary)
         if spots[name].reason:
             reasons.append(spots[name].reason)
-    # Replicas that do not come to be ready count as well, for as long as they are there.
+    # Replicas that do not come to be ready count as well, for as long as they are there; not where an operator has set
+    # the size, nor where nobody asks for the model.
     wanted = {
-        name: min(spot.wanted + states[name].stuck, max(states[name].settings.max, spot.wanted))
+        name: spot.wanted
+        if idle is not None or name in snapshot.pinned
+        else min(spot.wanted + states[name].stuck, max(states[name].settings.max, spot.wanted))
         for name, spot in spots.items()
     }
     decision = Decision(

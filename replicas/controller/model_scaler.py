@@ -32,6 +32,6 @@ class ModelScaler:
         """Go on from another controller's memory; False where it cannot be read, and nothing has changed."""
         try:
             self._memory = _DECODER.decode(memory)
-        except msgspec.DecodeError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
         return True

@@ -1,18 +1,16 @@
 """A launcher that runs commands of the operator's own, with JSON in and out."""
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from protos.launch_step import LaunchStep
 from replicas.launchers.hook import HookError, run_hook
-from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.launcher import ID, LaunchedReplica, LauncherError, ReplicaOrder
 
 T = TypeVar("T")
-_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class _Observed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,11 +48,16 @@ class CommandLauncher:
         stop: Sequence[str],
         timeout_seconds: float,
         environment: Mapping[str, str] | None = None,
+        is_address: Callable[[str], bool] = bool,
     ) -> None:
-        """Commands are programs with their arguments; `environment` None: they have this process's."""
+        """Commands are programs with their arguments; `environment` None: they have this process's.
+
+        `is_address` says whether a gateway could reach a replica so.
+        """
         self._commands = {"start": start, "observe": observe, "stop": stop}
         self._timeout = timeout_seconds
         self._environment = environment
+        self._is_address = is_address
 
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:
         if orders:
@@ -64,9 +67,15 @@ class CommandLauncher:
         found = (await self._call("observe", {}, _Observation)).replicas
         counts = Counter(one.id for one in found)
         for index, one in enumerate(found):
-            if not _ID.fullmatch(one.id):
+            if not ID.fullmatch(one.id):
                 raise self._wrong(
                     "observe", f"replicas[{index}].id: expected 1 to 63 of a-z, 0-9 and -: {one.id!r:.80}"
+                )
+            if one.address and not self._is_address(one.address):
+                raise self._wrong(
+                    "observe",
+                    f"replicas[{index}].address: expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH: "
+                    f"{one.address!r:.80}",
                 )
             if counts[one.id] > 1:
                 raise self._wrong("observe", f"replicas[{index}].id: {one.id} is there {counts[one.id]} times")

@@ -1,12 +1,16 @@
 """Define `Launcher`, the seam for whatever starts and stops replicas, and the values that it takes and gives."""
 
+import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from protos.launch_step import LaunchStep as LaunchStep
 from protos.types import Role, Shape
+
+#: The id of a replica.
+ID: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,14 +13,13 @@ import msgspec
 from protos.launch_step import LaunchStep
 from replicas.launchers.held_process import Holder, start_held
 from replicas.launchers.launch_folder import LaunchFolder, LaunchRecord
-from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.launcher import ID, LaunchedReplica, LauncherError, ReplicaOrder
 from replicas.launchers.standby_slots import StandbySlots
 
 #: Seconds beyond the grace that a process has to end.
 KILL_MARGIN_SECONDS: Final = 5.0
 #: Seconds for which an id that ran here is remembered after its end: a late `start` must not start it again.
 GONE_SECONDS: Final = 3600.0
-_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class LocalLauncher:
@@ -103,7 +101,7 @@ class LocalLauncher:
 
     def _start(self, order: ReplicaOrder, records: Mapping[str, LaunchRecord]) -> LaunchRecord:
         """Start one replica, unless that was done before. Raises LauncherError, and what the given functions raise."""
-        if not _ID.fullmatch(order.id):
+        if not ID.fullmatch(order.id):
             raise LauncherError("an id has 1 to 63 of a-z, 0-9 and -")
         known = records.get(order.id)
         if known is not None:

@@ -314,13 +314,18 @@ class HttpExchange:
 
     async def _send_comment(self) -> None:
         # Meanwhile the stream may have ended, its client may be gone, or part of an event may be out.
-        if self._quiet_since is not None and not self._last:
+        if self._takes_comments():
             with contextlib.suppress(Exception):
                 if not self.started:
                     if not self.handle.waits_at_zero:
                         return
                     await self._start_early()
+                    if not self._takes_comments():
+                        return
                 await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+
+    def _takes_comments(self) -> bool:
+        return self._quiet_since is not None and not self._last
 
     def schedule_check(self, seconds: float) -> None:
         """Schedule one more look when the client's own time limit is over, ahead of the next round."""

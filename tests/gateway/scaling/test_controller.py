@@ -7,13 +7,15 @@ from gateway.config.models.scaling import Scaling
 from gateway.scaling import controller
 from gateway.scaling.demand.demand_reports import ModelReport, announce_demand
 from gateway.scaling.intents import drains_of_intents, replica_registry
+from gateway.scaling.reconcile import new_intent
 from gateway.scaling.scaling_registry import ScalingRegistry
+from gateway.scaling.settings import scaled_models
 from gateway.scaling.stored_decisions import read_decisions
 from gateway.store.lua_script import Script
 from protos.launch_step import LaunchStep
 from protos.types import Shape
 from replicas.launchers.launcher import ReplicaOrder
-from tests.gateway.scaling.scaled import scaled_world, scaler_of, want
+from tests.gateway.scaling.scaled import scaled_config, scaled_world, scaler_of, want
 from tests.loops import until
 
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
@@ -301,3 +303,12 @@ async def test_a_request_that_waits_for_a_first_replica_is_looked_at_at_once(
         await until(lambda: world.launcher.starts)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def test_an_address_that_is_none_keeps_no_other_replica_from_draining() -> None:
+    (pool,) = scaled_models(scaled_config())[0].pools
+    wrong, right = (
+        msgspec.structs.replace(new_intent(pool, id_, 0.0), state="drain", address=address)
+        for id_, address in (("p-1", "grpc://[nonsense"), ("p-2", "grpc://h:1"))
+    )
+    assert [drain.target for drain in drains_of_intents([wrong, right])] == ["p/h-1"]

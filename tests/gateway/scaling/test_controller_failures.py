@@ -1,17 +1,21 @@
+import asyncio
 import os
 import signal
 from collections.abc import Sequence
 
 import pytest
 
-from gateway.scaling.intents import INTENTS
+from gateway.scaling.intents import INTENTS, scaling_drains
 from gateway.scaling.lease import LEASE_SECONDS
+from gateway.scaling.status import read_status
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.launch_step import LaunchStep
+from protos.types import Shape
 from replicas.launchers.launcher import LauncherError, ReplicaOrder
-from tests.gateway.scaling.scaled import World, scaled_config, scaled_world, scaler_of, want
+from tests.gateway.scaling.scaled import FakeLauncher, World, scaled_config, scaled_world, scaler_of, want
+from tests.loops import until
 
 FLUSH = Script("return redis.call('FLUSHALL')")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
@@ -161,6 +165,9 @@ async def test_a_clock_that_jumps_is_told_and_not_followed(store_url: str, monke
         await one.round()
         assert one._clock.now() >= before
         assert any("clock has jumped" in warning for warning in (await world.status()).warnings)
+        now, status = await read_status(world.store)
+        assert status is not None
+        assert abs(now - status.at) < 60.0, "what it tells is fresh for those who go by the store's clock"
 
 
 async def test_a_record_that_cannot_be_read_starts_and_stops_nothing(store_url: str) -> None:
@@ -171,6 +178,7 @@ async def test_a_record_that_cannot_be_read_starts_and_stops_nothing(store_url: 
         await world.store.run(spoil, [INTENTS], [])
         await world.round(one, times=2)
         assert world.launcher.starts == []
+        assert await scaling_drains(world.store) == [], "workers go on with the other drains"
 
 
 async def test_a_store_that_is_frozen_in_the_middle_of_a_start_doubles_and_loses_nothing(
@@ -261,3 +269,74 @@ async def test_after_an_outage_replicas_that_have_not_said_so_again_still_serve(
         await world.ready()
         await world.round(one)
         assert len(one.models[0].learned["p"].startups) == 2
+
+
+async def test_an_answer_from_before_another_controller_acted_is_not_heard(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one, two = world.controller("one"), world.controller("two")
+        want(one, 1)
+        want(two, 1)
+        await world.round(one)
+        (id_,) = world.launcher.starts
+        # It has looked, and loses the lease before it hears what there is.
+        one._calls["local"].look()
+        await one._calls["local"].finished(5.0)
+        await world.store.run(EXPIRE, [LEASE_KEY], [])
+        await world.round(two)
+        await world.gone(id_)
+        await world.round(two, times=8)
+        assert id_ not in await world.intents()
+        await two.lease.leave()
+        world.launcher.answers.clear()
+        await one.renew()
+        await one.round()
+        assert one.lease.held is not None
+        assert id_ not in one._observed["local"].get(("m", "p"), {})
+        world.launcher.answers.set()
+        await one._calls["local"].finished(5.0)
+
+
+async def test_a_lease_that_cannot_be_read_ends_no_controller(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoil = Script("return redis.call('HSET', KEYS[1], 'token', 'x', 'name', 'y', 'since', 'z')")
+    monkeypatch.setattr("gateway.scaling.controller.RENEW_SECONDS", 0.01)
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        await world.store.run(spoil, [LEASE_KEY], [])
+        running = asyncio.create_task(one.run())
+        await until(lambda: "renewing the controller's lease" in caplog.text)
+        await world.store.run(EXPIRE, [LEASE_KEY], [])
+        await until(lambda: one.lease.held is not None)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_replicas_of_no_pool_that_scales_are_told(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        await world.launcher.start([ReplicaOrder(id="left-1", model="m", pool="gone", shape=Shape())])
+        await world.round(one)
+        assert "of no pool that scales, and not looked after: left-1 (1 in all)" in (await world.status()).warnings
+        assert world.launcher.stops == []
+
+
+async def test_what_is_started_late_is_stopped_at_the_end_and_what_fails_is_told_again(store_url: str) -> None:
+    class Failing(FakeLauncher):
+        fails_to_stop = 1
+
+        async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
+            if self.fails_to_stop:
+                self.fails_to_stop -= 1
+                # Meanwhile a start that was under way comes to its end.
+                await self.start([ReplicaOrder(id="late-1", model="m", pool="p", shape=Shape())])
+                raise LauncherError("busy")
+            await super().stop(ids, grace_seconds)
+
+    async with scaled_world(store_url) as world:
+        world.launcher = Failing()
+        one = world.controller()
+        want(one, 1)
+        await world.round(one)
+        assert await one.stop_all("local", 1.0, 10.0)
+        assert world.launcher.replicas == {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.scaling.intents import Intent
 from gateway.scaling.pool_facts import Announced, PoolFacts, Use
-from gateway.scaling.reconcile import STOP_SECONDS, PoolReconciler, Wanted
+from gateway.scaling.reconcile import STOP_SECONDS, PoolReconciler, Wanted, new_intent
 from gateway.scaling.settings import scaled_models
 from protos.launch_step import LaunchStep
 from replicas.launchers.launcher import LaunchedReplica
@@ -166,3 +166,20 @@ def test_a_pool_that_is_left_alone_ends_what_was_begun_and_begins_nothing() -> N
     plan = fleet.reconciler.plan(list(fleet.intents.values()), fleet.facts(), None)
     assert len(plan.stops) == 1
     assert plan.starts == []
+
+
+def test_a_replica_that_no_worker_speaks_of_is_drained_only_where_workers_speak() -> None:
+    replica = LaunchedReplica(id="p-1", model="m", pool="p", step=LaunchStep.READY, since=0.0, address="unix:/p-1")
+    intent = msgspec.structs.replace(
+        new_intent(POOL, "p-1", 0.0), state="drain", since=100.0, grace=30.0, seen=True, address="unix:/p-1"
+    )
+    announced = {"p-1": Announced("unix:/p-1", LaunchStep.READY)}
+
+    def stops(now: float, uses: Mapping[str, Use]) -> bool:
+        facts = PoolFacts(now=now, observed={"p-1": replica}, announced=announced, uses=uses)
+        return bool(PoolReconciler(POOL, lambda: "p-2").plan([intent], facts, Wanted(0)).stops)
+
+    other = {"unix:/other": Use(0, 0, 0, 0.0, drained=False)}
+    assert stops(102.0, other)
+    assert not stops(102.0, {}), "the store has lost what the workers said of its streams"
+    assert stops(134.0, {})

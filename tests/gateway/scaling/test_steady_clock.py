@@ -29,5 +29,6 @@ def test_small_differences_are_followed_and_jumps_are_told() -> None:
     clock.heard(4600.0)
     assert clock.warning == "the store's clock has jumped by +3599 s, which is not followed"
     assert clock.now() < 1002.0
+    assert clock.store_now() == 4600.0
     clock.heard(1001.0)
     assert clock.warning == ""

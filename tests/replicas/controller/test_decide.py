@@ -295,6 +295,7 @@ def test_memory_that_cannot_be_read_changes_nothing() -> None:
     before = one.memory()
     assert not one.restore(b"{")
     assert not one.restore(b'{"history": 5}')
+    assert not one.restore(b'{"ready": {"\xff": 1}}')
     assert one.memory() == before
 
 
@@ -332,3 +333,14 @@ def test_replicas_go_step_by_step_as_far_as_their_load_was_proven() -> None:
     assert steps[-1] == 2
     assert steps[1] == 7
     assert all(later >= earlier / 1.26 - 1e-9 or earlier - later == 1 for earlier, later in pairwise(steps))
+
+
+def test_a_start_that_hangs_keeps_no_set_size_and_no_idle_model_from_zero() -> None:
+    hung = {"p": ready(1, starting=(5000.0,), startup_seconds=100.0)}
+    for size in (0, 1):
+        decision = scaler().decide(snapshot(5.0, 3.0, hung, pinned={"p": size}))
+        assert decision.pools["p"].wanted == size
+    idle = scaler(least=0, idle_seconds=60.0)
+    idle.decide(snapshot(0.0, 3.0, hung))
+    assert idle.decide(snapshot(30.0, 0.0, hung)).pools["p"].wanted > 0
+    assert idle.decide(snapshot(61.0, 0.0, hung)).pools["p"].wanted == 0

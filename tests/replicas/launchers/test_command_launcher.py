@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.config.models.addresses import is_grpc_address
 from protos.launch_step import LaunchStep
 from replicas.launchers import hook
 from replicas.launchers.command_launcher import CommandLauncher
@@ -69,6 +70,14 @@ async def test_all_that_can_be_told_is_taken_over(tmp_path: Path) -> None:
     (found,) = await launcher(*write_answer(tmp_path, {"replicas": [ONE | more]})).observe()
     assert (found.id, found.step, found.since) == ("a", LaunchStep.PROCESS, 5.0)
     assert (found.address, found.spot, found.problem, found.preempted_at) == ("grpc://h:1", True, "x", 9.5)
+
+
+async def test_an_address_that_nobody_can_reach_is_named(tmp_path: Path) -> None:
+    program = write_answer(tmp_path, {"replicas": [ONE | {"address": "h:1"}]})
+    made = CommandLauncher(program, program, program, 9.0, is_address=is_grpc_address)
+    assert await problem(made) == (
+        "replicas[0].address: expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH: 'h:1'"
+    )
 
 
 @pytest.mark.parametrize("call", ["start", "stop"])

@@ -178,6 +178,26 @@ async def test_the_answer_may_come_while_the_first_comment_is_sent() -> None:
     assert b"data: 1\n\n" in line.parts
 
 
+async def test_no_first_comment_within_an_event_that_came_while_the_answer_began() -> None:
+    line = Line()
+    exchange = line.exchange()
+    exchange.record.stream = exchange.handle.waits_at_zero = True
+    line.stuck.clear()
+    exchange.keep_alive(100.0, 15)
+    exchange.keep_alive(115.0, 15)
+    await asyncio.sleep(0)
+    exchange.handle.waits_at_zero = False
+    await exchange.start_stream()
+    part = asyncio.ensure_future(exchange.write(b"data: {"))
+    await asyncio.sleep(0)
+    line.stuck.set()
+    await part
+    assert exchange._comment is not None
+    await exchange._comment
+    await exchange.end(b"}\n\n")
+    assert [one for one in line.parts if one] == [b"data: {", b"}\n\n"]
+
+
 async def test_an_answer_that_is_no_stream_waits_at_zero_without_a_byte() -> None:
     line = Line()
     exchange = line.exchange()
