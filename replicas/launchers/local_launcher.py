@@ -64,6 +64,19 @@ class LocalLauncher:
         #: Process ids of this process's children, by the id of their replica.
         self._children: dict[str, int] = {}
 
+    def join(self) -> None:
+        """Say that this process looks after what the folder's launchers have started.
+
+        Raises:
+            LauncherError: The folder cannot be used.
+        """
+        with _explained():
+            self._folder.join()
+
+    def leave(self) -> bool:
+        """Take `join` back; whether nobody else looks after it."""
+        return self._folder.leave()
+
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:
         await asyncio.to_thread(self._start_all, orders)
 

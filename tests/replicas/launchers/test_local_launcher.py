@@ -211,9 +211,25 @@ async def test_a_record_that_cannot_be_read_is_named(folder: Path) -> None:
     assert [one.id for one in await launcher.observe()] == ["a"]
 
 
+def test_the_last_controller_of_a_folder_knows_it(folder: Path) -> None:
+    first, second, third = local(folder), local(folder), local(folder)
+    first.join()
+    second.join()
+    assert not second.leave()
+    third.join()
+    assert not first.leave()
+    assert third.leave()
+    first.join()
+    assert first.leave()
+    assert second.leave(), "who has not joined leaves nobody behind"
+
+
 async def test_a_folder_that_cannot_be_used_is_named(folder: Path) -> None:
     (folder / "launched").write_text("")
     launcher = local(folder)
+    with pytest.raises(LauncherError, match="launched"):
+        launcher.join()
+    assert launcher.leave()
     for call in (launcher.observe(), launcher.start([order("b")]), launcher.stop(["a"], 0.0)):
         with pytest.raises(LauncherError, match="launched"):
             await call
