@@ -229,7 +229,7 @@ def _felt_alone(
     if any(counts.values()):
         reasons.append("What a replica serves is not known yet, so nothing is given back.")
     else:
-        reasons.append("Nothing runs, and what a replica serves is not known yet, so the least that serves is begun.")
+        reasons.append("Nothing runs, and what a replica serves is not known yet: the least that serves is enough.")
     counts = _at_least(counts, least_serving(pools))
     return Sizing(
         counts=counts,

@@ -84,7 +84,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:
-    """Return all contenders: ours, with each shape alone and without spot capacity where that is a choice; the others."""
+    """Return all contenders: ours, with each shape alone and without spot capacity where it has a choice; others."""
     alone = [f"{OURS}:{pool.name}" for pool in scenario.pools] if len(scenario.pools) > 1 else []
     if any(pool.scaling.spot_max for pool in scenario.pools):
         alone.append(f"{OURS}:{ON_DEMAND}")

@@ -164,7 +164,7 @@ def test_a_model_without_replicas_begins_at_zero_where_it_may(window: float) -> 
     begun = scaler(least=0).decide(waits)
     assert begun.pools["p"].wanted == 1
     assert begun.reasons == [
-        "Nothing runs, and what a replica serves is not known yet, so the least that serves is begun."
+        "Nothing runs, and what a replica serves is not known yet: the least that serves is enough."
     ]
 
 
