@@ -190,7 +190,9 @@ def _model_summary(model: Model) -> Iterator[str]:
 
 
 def _scaling_summary(scaling: Scaling) -> str:
-    budget = "no budget" if scaling.budget_per_hour is None else f"{scaling.budget_per_hour:g} US dollars an hour"
+    budget = (
+        "no budget" if scaling.budget_per_hour is None else f"budget {scaling.budget_per_hour:g} US dollars an hour"
+    )
     advice = "advice only, nothing is started or stopped; " if scaling.mode == "advise" else ""
     return f"{advice}{100 * scaling.in_time:g} % in time, {budget}"
 

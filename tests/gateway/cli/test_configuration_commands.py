@@ -37,7 +37,7 @@ def test_check_says_what_is_launched(mode: str, tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr()
     assert said.err == ""
     advice = "advice only, nothing is started or stopped; " if mode == "advise" else ""
-    assert f"  scaling    {advice}99 % in time, 20 US dollars an hour\n" in said.out
+    assert f"  scaling    {advice}99 % in time, budget 20 US dollars an hour\n" in said.out
     assert "  scaling    99 % in time, no budget\n" in said.out
     assert "  small  tp1    both  simulated  1 to 6    1 each simulated  launched: local\n" in said.out
     assert "  1 pool, 0 replicas, 0 GPUs, and those that are launched\n" in said.out
