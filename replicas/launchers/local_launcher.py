@@ -206,6 +206,9 @@ class LocalLauncher:
             _remove_socket(record.address)
             self._folder.write(msgspec.structs.replace(record, gone_at=now))
             return None
+        if not record.ended and id_ in self._children:
+            # A process gives its lock up a moment before its status can be asked for.
+            return _seen(record, LaunchStep.PROCESS)
         if not record.ended:
             record = msgspec.structs.replace(record, ended=self._ending(id_, holder, status))
             self._folder.write(record)
