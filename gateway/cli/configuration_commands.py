@@ -13,6 +13,7 @@ from gateway.cli.configuration_docs import render
 from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
+from gateway.config.models.scaling import Scaling
 from gateway.config.models.settings import Model, Pool
 from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
@@ -174,12 +175,26 @@ def _model_summary(model: Model) -> Iterator[str]:
         yield f"  safety     {model.safety}, beside its tenants' rules"
     if model.adapters:
         yield f"  adapters   {', '.join(adapter.name for adapter in model.adapters)}"
+    if any(pool.launcher is not None for pool in model.pools):
+        yield f"  scaling    {_scaling_summary(model.scaling or Scaling())}"
     rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
     yield from (f"  {line}" for line in table(rows))
     pools, replicas = len(model.pools), sum(pool.replica_count for pool in model.pools)
     gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools if pool.engine != "openai")
-    found = ", and those that are discovered" if any(pool.is_discovered for pool in model.pools) else ""
+    found = ""
+    if any(pool.is_discovered and pool.launcher is None for pool in model.pools):
+        found += ", and those that are discovered"
+    if any(pool.launcher is not None for pool in model.pools):
+        found += ", and those that are launched"
     yield f"  {_counted(pools, 'pool')}, {_counted(replicas, 'replica')}, {_counted(gpus, 'GPU')}{found}"
+
+
+def _scaling_summary(scaling: Scaling) -> str:
+    budget = (
+        "no budget" if scaling.budget_per_hour is None else f"budget {scaling.budget_per_hour:g} US dollars an hour"
+    )
+    advice = "advice only, nothing is started or stopped; " if scaling.mode == "advise" else ""
+    return f"{advice}{100 * scaling.in_time:g} % in time, {budget}"
 
 
 def _counted(number: int, what: str) -> str:

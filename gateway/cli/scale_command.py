@@ -28,12 +28,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     explain = add("explain", _explain, "show the last decisions on a model, with what they were made from")
     explain.add_argument("model", metavar="MODEL")
     explain.add_argument(
-        "--last",
-        type=int,
-        default=_SHOWN,
-        metavar="N",
-        choices=range(1, MOST_EXPLAINED + 1),
-        help="so many decisions (default: %(default)s)",
+        "--last", type=_decisions, default=_SHOWN, metavar="N", help="so many decisions (default: %(default)s)"
     )
     setting = add("set", _set, "have a pool of so many replicas, whatever would be wanted")
     setting.add_argument("pool", metavar="POOL")
@@ -69,6 +64,12 @@ def _replicas(text: str) -> int | None:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+
+
+def _decisions(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= MOST_EXPLAINED:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST_EXPLAINED}, got {text!r}")
 
 
 async def _list(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
@@ -192,7 +193,7 @@ def _decision(record: DecisionRecord, width: int) -> Iterator[str]:
     for reason in record.reasons:
         yield from _wrapped(reason, width)
     for name, pool in record.pools.items():
-        if pool.reason:
+        if pool.reason and pool.reason not in record.reasons:
             yield from _wrapped(f"{name}: {pool.reason}", width)
     for warning in record.warnings:
         yield from _wrapped(f"warning: {warning}", width)

@@ -277,6 +277,10 @@ class Controller:
         status = msgspec.structs.replace(status, at=self._clock.store_now())
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
+        for place, pool in self._reconcilers.items():
+            for failure in pool.failures:
+                if failure.at == now:
+                    log.warning("replica %s of %s: %s", failure.intent.id, place[0], failure.problem)
         self._call(plans, fresh, holder)
 
     def _note_failures(self, now: float) -> None:

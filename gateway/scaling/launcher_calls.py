@@ -117,11 +117,13 @@ class LauncherCalls:
 
     async def _act(self, starts: Sequence[Intent], stops: Mapping[str, float], may_act: Callable[[], bool]) -> None:
         if starts and may_act():
+            log.info("the %s launcher starts %s", self.name, ", ".join(intent.id for intent in starts))
             await self._bounded("start", self._launcher.start([order_of(intent) for intent in starts]))
         for grace in sorted(set(stops.values())):
             if may_act():
                 self._doing = "stop"
                 ids = [id_ for id_, seconds in stops.items() if seconds == grace]
+                log.info("the %s launcher stops %s within %.0f s", self.name, ", ".join(ids), grace)
                 await self._bounded("stop", self._launcher.stop(ids, grace))
 
     async def _bounded(self, doing: str, call: Awaitable[None]) -> None:

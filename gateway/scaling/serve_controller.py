@@ -36,7 +36,8 @@ _BEYOND_SECONDS: Final = 10.0
 async def serve_controller(config: Config) -> None:
     """Act as the controller, whenever no other process does, until SIGTERM or SIGINT.
 
-    Then the replicas of this machine are stopped, and the lease is given up.
+    Then the replicas of this machine are stopped, unless another controller with the same state folder is there to look
+    after them, and the lease is given up.
 
     Raises:
         SecretError: The store's address cannot be read.
@@ -44,6 +45,10 @@ async def serve_controller(config: Config) -> None:
     store = open_store(config, timeout=_TIMEOUT_SECONDS)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     launchers = build_launchers(config)
+    local = launchers.get("local")
+    if isinstance(local, LocalLauncher):
+        with contextlib.suppress(LauncherError):  # each call to the launcher says it again
+            local.join()
     told = config.launchers.spot_prices
     prices = None if told is None else SpotPriceSource(told, environment_without(provider_variables(config)))
     # The command launcher kills what takes longer, and says so; this is for what it could not kill.
@@ -64,11 +69,12 @@ async def serve_controller(config: Config) -> None:
         for task in (running, reading):
             task.cancel()
         await asyncio.gather(running, reading, return_exceptions=True)
-        local = launchers.get("local")
         if isinstance(local, LocalLauncher):
             with contextlib.suppress(LauncherError):  # those that are left end by themselves
                 await local.end_slots()
-            if await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS):
+            if not local.leave():
+                log.info("another controller of this machine looks after its replicas")
+            elif await controller.stop_all("local", STOP_SECONDS, PATIENCE_SECONDS):
                 await controller.forget_all("local")
         # Without a store the lease ends by itself.
         with contextlib.suppress(StoreUnavailable):

@@ -29,7 +29,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--load",
         required=True,
         metavar="NAME|FILE.csv",
-        help=f"{', '.join(_NAMED)}, or rates over time: start_s,requests_per_s",
+        help=f"{', '.join(_NAMED)}, or rates over time, scaled to --peak-replicas: start_s,requests_per_s",
     )
     parser.add_argument(
         "--against",
@@ -87,10 +87,12 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.reports.console import console, progress_bar, write_json
         from loadtest.simulation.scaling.scaling_plot import draw_scaling
         from loadtest.simulation.scaling.scaling_report import print_scaling
-        from loadtest.simulation.scaling.scaling_study import contender_names, measured, run_scaling_study
+        from loadtest.simulation.scaling.scaling_study import check_names, contender_names, measured, run_scaling_study
     except ModuleNotFoundError as error:
         return _missing(error)
     try:
+        # Before replicas are measured, which takes seconds.
+        check_names(arguments.against)
         scenario, known = _scenario(arguments)
         names = contender_names(arguments.against, scenario)
         found = measured(scenario, known)

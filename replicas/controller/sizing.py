@@ -226,7 +226,10 @@ def _felt_alone(
     plan = felt.plan if _quiet(felt.memory, snapshot.now) else None
     counts = counted(states) if plan is None else plan.counts
     reasons = [] if plan is None else [plan.reason]
-    reasons.append("What a replica serves is not known yet, so nothing is given back.")
+    if any(counts.values()):
+        reasons.append("What a replica serves is not known yet, so nothing is given back.")
+    else:
+        reasons.append("Nothing runs, and what a replica serves is not known yet: the least that serves is enough.")
     counts = _at_least(counts, least_serving(pools))
     return Sizing(
         counts=counts,

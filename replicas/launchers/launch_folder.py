@@ -1,6 +1,7 @@
 """A folder with a record of each replica that was started on this machine: what any controller knows of them."""
 
 import contextlib
+import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -52,6 +53,8 @@ class LaunchFolder:
     def __init__(self, path: Path) -> None:
         """`path` is absolute; it is created when it is needed."""
         self._path = path
+        #: An open file whose shared lock says that this controller uses the folder.
+        self._use: int | None = None
 
     def lock_path(self, id_: str) -> Path:
         return self._path / f"{id_}.lock"
@@ -82,6 +85,26 @@ class LaunchFolder:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             yield
+        finally:
+            os.close(descriptor)
+
+    def join(self) -> None:
+        """Say that a controller uses the folder, until `leave` or the process's end. Raises OSError."""
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._use = os.open(self._path / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._use, fcntl.LOCK_SH)
+
+    def leave(self) -> bool:
+        """Take `join` back; whether no other controller uses the folder.
+
+        Of several that leave at once one is the last: each gives its lock up before it looks.
+        """
+        if self._use is None:
+            return True
+        descriptor, self._use = self._use, None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            return try_lock(descriptor)
         finally:
             os.close(descriptor)
 

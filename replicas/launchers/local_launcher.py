@@ -62,6 +62,19 @@ class LocalLauncher:
         #: Process ids of this process's children, by the id of their replica.
         self._children: dict[str, int] = {}
 
+    def join(self) -> None:
+        """Say that this process looks after what the folder's launchers have started.
+
+        Raises:
+            LauncherError: The folder cannot be used.
+        """
+        with _explained():
+            self._folder.join()
+
+    def leave(self) -> bool:
+        """Take `join` back; whether nobody else looks after it."""
+        return self._folder.leave()
+
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:
         await asyncio.to_thread(self._start_all, orders)
 
@@ -191,6 +204,9 @@ class LocalLauncher:
             _remove_socket(record.address)
             self._folder.write(msgspec.structs.replace(record, gone_at=now))
             return None
+        if not record.ended and id_ in self._children:
+            # A process gives its lock up a moment before its status can be asked for.
+            return _seen(record, LaunchStep.PROCESS)
         if not record.ended:
             record = msgspec.structs.replace(record, ended=self._ending(id_, holder, status))
             self._folder.write(record)

@@ -280,7 +280,8 @@ class Fleet:
         if not before and not until:
             return
         for id_ in sorted(before.keys() ^ until.keys()):
-            log.info("replica %s is %s by an operator", id_, "drained" if id_ in until else "resumed")
+            what = "drained, by an operator or as its pool shrinks" if id_ in until else "no longer drained"
+            log.info("replica %s is %s", id_, what)
         if before.keys() != until.keys():
             self._refresh()
 

@@ -50,7 +50,7 @@ class Roster:
             return State.DRAINING, "the replica drains by itself"
         load = connection.view.load
         left = connection.in_flight or load.running + load.waiting
-        return (State.DRAINING if left else State.DRAINED), "drained by an operator"
+        return (State.DRAINING if left else State.DRAINED), "drained by an operator, or as its pool shrinks"
 
     def status(self, connection: ReplicaConnection, now: float, accuracy: float | None) -> ReplicaStatus:
         """Return the replica's status; `accuracy` is that of the predicted cached tokens."""

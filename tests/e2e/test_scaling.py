@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -87,6 +88,31 @@ def test_a_controller_that_is_killed_leaves_everything_as_it_was(site: ScaledSit
     assert set(before) < set(site.replicas()), "the new one has taken over what ran"
     crowd.stop()
     assert crowd.failures == []
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("acting", [False, True])
+def test_a_controller_that_ends_leaves_replicas_to_another_one_of_its_folder(site: ScaledSite, acting: bool) -> None:
+    site.set(2)
+    site.wait_for(2)
+    before = site.replicas()
+    (first,) = site.controllers()
+    command = [sys.executable, "-m", "gateway.cli.main", "controller", "--config", str(site.stack.config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
+        try:
+            assert second.stderr is not None
+            assert "is the controller" in second.stderr.readline()
+            ending = first if acting else second.pid
+            os.kill(ending, signal.SIGTERM)
+            if acting:
+                eventually(lambda: first not in site.controllers(), "it has ended", 20)
+            else:
+                assert second.wait(20) == 0
+            assert site.replicas() == before
+            site.wait_for(2)
+            assert site.replicas() == before
+        finally:
+            second.kill()
 
 
 @pytest.mark.drill

@@ -76,15 +76,15 @@ def measured(scenario: Scenario, known: Mapping[str, Calibration]) -> Measured:
     return Measured(scenario, {**known, **{pool.name: calibrate(pool, load.lengths, load.slo) for pool in unknown}})
 
 
-def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:
-    """Return all contenders: ours, with each shape alone and without spot capacity where it has a choice, then others.
-
-    Raises:
-        ValueError: A name is unknown.
-    """
+def check_names(names: Sequence[str]) -> None:
+    """Raise ValueError, a line for the user, where there is no scaler of a name."""
     for name in names:
         if name != "static" and name not in LAWS:
             raise ValueError(f"--against: there is no scaler {name}; there are static, {', '.join(LAWS)}")
+
+
+def contender_names(names: Sequence[str], scenario: Scenario) -> list[str]:
+    """Return all contenders: ours, with each shape alone and without spot capacity where it has a choice; others."""
     alone = [f"{OURS}:{pool.name}" for pool in scenario.pools] if len(scenario.pools) > 1 else []
     if any(pool.scaling.spot_max for pool in scenario.pools):
         alone.append(f"{OURS}:{ON_DEMAND}")

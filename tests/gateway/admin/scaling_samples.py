@@ -42,7 +42,7 @@ def pool(**fields: Any) -> PoolStatus:
 
 
 def decision(at: float, wanted: int) -> DecisionRecord:
-    pools = {"small": PoolDecided(wanted=wanted, needed=4)}
+    pools = {"small": PoolDecided(wanted=wanted, needed=4, reason="the load needs 4")}
     return DecisionRecord(at=at, model="m", pools=pools, inputs={"load": 4.0}, reasons=["the load needs 4"])
 
 

@@ -29,6 +29,20 @@ def test_check_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1].startswith("tenants  none in this file")
 
 
+@pytest.mark.parametrize("mode", ["act", "advise"])
+def test_check_says_what_is_launched(mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "deploy" / "scaling.yaml").read_text(encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(text.replace("scaling: {down_seconds", f"scaling: {{mode: {mode}, down_seconds"))
+    assert main(["check", "--config", str(tmp_path / "c.yaml")]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    advice = "advice only, nothing is started or stopped; " if mode == "advise" else ""
+    assert f"  scaling    {advice}99 % in time, budget 20 US dollars an hour\n" in said.out
+    assert "  scaling    99 % in time, no budget\n" in said.out
+    assert "  small  tp1    both  simulated  1 to 6    1 each simulated  launched: local\n" in said.out
+    assert "  1 pool, 0 replicas, 0 GPUs, and those that are launched\n" in said.out
+
+
 def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(

@@ -85,6 +85,7 @@ def test_decisions_are_explained_with_their_inputs(scale: Shell) -> None:
     assert "small 5 (needed 4)" in said
     assert "small 4" not in said
     assert "load 4" in said
+    assert said.count("the load needs 4") == 1
     assert [record["pools"]["small"]["wanted"] for record in scale.json("explain", "m")["decisions"]] == [4, 5]
 
 
@@ -110,3 +111,7 @@ def test_a_mistake_is_one_line_that_names_it(scale: Shell, capsys: pytest.Captur
     with pytest.raises(SystemExit):
         scale("set", "small", "many")
     assert "expected a number or auto, got 'many'" in capsys.readouterr().err
+    for last in ("0", "101", "-1", "x", "1.5"):
+        with pytest.raises(SystemExit):
+            scale("explain", "m", f"--last={last}")
+        assert f"expected a number from 1 to 100, got '{last}'" in capsys.readouterr().err

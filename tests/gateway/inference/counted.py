@@ -1,8 +1,8 @@
 """Limits and an admission queue that count what is taken from them and how each ends, in front of real replicas."""
 
 import asyncio
-import math
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast

@@ -87,7 +87,7 @@ async def test_a_launcher_that_hangs_is_waited_for_and_nothing_is_doubled(store_
         assert (await world.status()).pools[0].problem == ""
 
 
-async def test_a_start_that_fails_is_told_and_tried_again(store_url: str) -> None:
+async def test_a_start_that_fails_is_told_and_tried_again(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     async with scaled_world(store_url) as world:
         one = world.controller()
         want(one, 1)
@@ -103,6 +103,8 @@ async def test_a_start_that_fails_is_told_and_tried_again(store_url: str) -> Non
         assert (shown.id, shown.problem) == (id_, "no such checkpoint")
         await world.round(one, times=4)
         assert len(world.launcher.starts) == 2
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [f"replica {id_} of m: no such checkpoint"]
 
 
 async def test_a_replica_that_ends_by_itself_is_replaced_after_a_second_look(store_url: str) -> None:

@@ -2,8 +2,14 @@ import asyncio
 
 import pytest
 
+from gateway.scaling.intents import Intent
 from gateway.scaling.launcher_calls import LauncherCalls
+from protos.types import Role, Shape
 from tests.gateway.scaling.scaled import FakeLauncher
+
+
+def intent(id_: str) -> Intent:
+    return Intent(id=id_, model="m", pool="p", shape=Shape(tp=1), role=Role.BOTH, version="", spot=False, made=0.0)
 
 
 async def test_a_launcher_that_hangs_is_given_up_after_its_bound_and_asked_again() -> None:
@@ -43,6 +49,15 @@ async def test_whatever_a_launcher_raises_is_a_problem_and_no_defect(caplog: pyt
     calls.look()
     assert await calls.answered() is None
     assert calls.problem == "observe: ZeroDivisionError: nonsense"
+
+
+async def test_the_log_has_each_start_and_stop(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    calls = LauncherCalls("local", FakeLauncher())
+    calls.act([intent("p-1"), intent("p-2")], {"p-3": 5.0}, lambda: True)
+    await calls.finished(5.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["the local launcher starts p-1, p-2", "the local launcher stops p-3 within 5 s"]
 
 
 async def test_nothing_is_begun_that_may_not_be() -> None:

@@ -161,7 +161,11 @@ def test_a_model_without_replicas_begins_at_zero_where_it_may(window: float) -> 
     assert wanted(0, {"p": PoolSnapshot(ready=1)}) == 1, "what runs has its time"
     first = msgspec.structs.replace(nobody, waiting=1)
     waits = Snapshot(now=0.0, demand=first, pools={"p": PoolSnapshot()})
-    assert scaler(least=0).decide(waits).pools["p"].wanted == 1
+    begun = scaler(least=0).decide(waits)
+    assert begun.pools["p"].wanted == 1
+    assert begun.reasons == [
+        "Nothing runs, and what a replica serves is not known yet: the least that serves is enough."
+    ]
 
 
 def test_from_zero_on_the_first_waiting_request() -> None:

@@ -149,6 +149,19 @@ async def test_one_that_is_killed_is_seen_to_have_failed(folder: Path) -> None:
     assert len(begun(folder, "a")) == 1
 
 
+async def test_a_status_that_is_not_there_yet_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = local(folder)
+    await launcher.start([order("a")])
+    (pid,) = await runs(folder, "a")
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with monkeypatch.context() as early:
+        early.setattr(os, "waitpid", lambda pid, options: (0, 0))
+        assert [one.step for one in await launcher.observe()] == [LaunchStep.PROCESS]
+    (found,) = await launcher.observe()
+    assert (found.step, found.problem) == (LaunchStep.FAILED, "ended with status -9, without a line in its log")
+
+
 async def test_children_that_are_left_behind_are_ended(folder: Path) -> None:
     launcher = local(folder)
     await launcher.start([order("a", "parent")])
@@ -211,9 +224,25 @@ async def test_a_record_that_cannot_be_read_is_named(folder: Path) -> None:
     assert [one.id for one in await launcher.observe()] == ["a"]
 
 
+def test_the_last_controller_of_a_folder_knows_it(folder: Path) -> None:
+    first, second, third = local(folder), local(folder), local(folder)
+    first.join()
+    second.join()
+    assert not second.leave()
+    third.join()
+    assert not first.leave()
+    assert third.leave()
+    first.join()
+    assert first.leave()
+    assert second.leave(), "who has not joined leaves nobody behind"
+
+
 async def test_a_folder_that_cannot_be_used_is_named(folder: Path) -> None:
     (folder / "launched").write_text("")
     launcher = local(folder)
+    with pytest.raises(LauncherError, match="launched"):
+        launcher.join()
+    assert launcher.leave()
     for call in (launcher.observe(), launcher.start([order("b")]), launcher.stop(["a"], 0.0)):
         with pytest.raises(LauncherError, match="launched"):
             await call
