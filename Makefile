@@ -20,7 +20,7 @@ FAILED := pip could not install what is above; every requirement has wheels for 
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
 
-.PHONY: up lint check test test-real test-clients lock proto docs clean
+.PHONY: up lint check test test-drills test-real test-clients lock proto docs clean
 
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
@@ -37,8 +37,12 @@ check: lint
 # The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
 check test: export PYTHONDONTWRITEBYTECODE =
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist worksteal $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not drill" $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest $(ALONE)
+
+# What takes minutes for each fault; one at a time, since the machine shall be busy with nothing else.
+test-drills: $(VENV)/.installed-dev
+	$(BIN)/pytest -m drill tests/e2e
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real

@@ -163,6 +163,7 @@ async def test_a_controller_is_killed_and_another_goes_on_with_what_runs(tmp_pat
         assert await read_intents(here.store) == []
 
 
+@pytest.mark.drill
 async def test_replicas_that_are_killed_while_they_start_serve_and_drain_are_replaced(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         here.begin()
@@ -183,6 +184,7 @@ async def test_replicas_that_are_killed_while_they_start_serve_and_drain_are_rep
         assert len(await read_intents(here.store)) == 1
 
 
+@pytest.mark.drill
 async def test_a_store_that_freezes_for_15_s_in_the_middle_of_a_start(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         here.begin()

@@ -60,6 +60,7 @@ def test_to_and_from_zero(site: ScaledSite) -> None:
     site.wait_for(1)
 
 
+@pytest.mark.drill
 def test_a_flash_crowd_and_back_without_a_failed_request(site: ScaledSite) -> None:
     crowd = Crowd(site.stack, MODEL, rate=1.0)
     crowd.start()
@@ -89,6 +90,7 @@ def test_a_controller_that_is_killed_leaves_everything_as_it_was(site: ScaledSit
     assert crowd.failures == []
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("acting", [False, True])
 def test_a_controller_that_ends_leaves_replicas_to_another_one_of_its_folder(site: ScaledSite, acting: bool) -> None:
     site.set(2)
@@ -113,6 +115,7 @@ def test_a_controller_that_ends_leaves_replicas_to_another_one_of_its_folder(sit
             second.kill()
 
 
+@pytest.mark.drill
 def test_a_replica_that_dies_while_it_starts_is_started_again(site: ScaledSite) -> None:
     before = set(site.replicas())
     site.set(3)
@@ -122,6 +125,7 @@ def test_a_replica_that_dies_while_it_starts_is_started_again(site: ScaledSite) 
     site.wait_for(3)
 
 
+@pytest.mark.drill
 def test_a_replica_that_dies_while_it_drains_breaks_no_stream(site: ScaledSite) -> None:
     site.set(3)
     site.wait_for(3)
@@ -151,6 +155,7 @@ def known(tmp_path: Path) -> Iterator[ScaledSite]:
         made.close()
 
 
+@pytest.mark.drill
 def test_a_store_that_stands_still_in_the_middle_of_a_start(known: ScaledSite) -> None:
     crowd = Crowd(known.stack, MODEL, rate=2.0)
     crowd.start()
@@ -193,6 +198,7 @@ def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
         made.close()
 
 
+@pytest.mark.drill
 def test_a_launcher_that_hangs_starts_nothing_twice(commanded: ScaledSite, tmp_path: Path) -> None:
     crowd = Crowd(commanded.stack, MODEL, rate=2.0)
     crowd.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -110,7 +111,7 @@ class Queue:
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         return None if self._waits else self._give(request)
 
-    async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
+    async def enter(self, request: AdmissionRequest, handle: RequestHandle, gives_up: float = math.inf) -> Admission:
         place = Place()
         self.waiting.append(place)
         try:
