@@ -1,5 +1,6 @@
 """When the first replica of a model at zero is expected, as far as the controller has told: for `retry-after`."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,7 +18,10 @@ def first_replica_in(model: Model, status: ModelStatus | None, now: float) -> fl
     """Return the seconds from `now`, on the store's clock, until the model may serve; below 0 where it is late.
 
     `status` None: nothing is known but the configuration. A model of prefill and decode replicas needs one of each.
+    Infinite: nothing starts, since an operator has paused the model or set all its pools to 0.
     """
+    if status is not None and _is_kept_at_zero(status):
+        return math.inf
     known = {pool.name: pool for pool in status.pools} if status is not None else {}
     waits: dict[Role, list[float]] = {}
     for pool in model.pools:
@@ -29,6 +33,11 @@ def first_replica_in(model: Model, status: ModelStatus | None, now: float) -> fl
     if Role.PREFILL in soonest and Role.DECODE in soonest:
         both.append(max(soonest[Role.PREFILL], soonest[Role.DECODE]))
     return min(both, default=max(soonest.values()))
+
+
+def _is_kept_at_zero(status: ModelStatus) -> bool:
+    nothing_starts = not any(pool.starting for pool in status.pools)
+    return nothing_starts and (status.paused or all(pool.pinned == 0 for pool in status.pools))
 
 
 def _seconds(startup: float, status: PoolStatus | None, now: float) -> float:

@@ -37,7 +37,7 @@ class QueueAtZero(AdmissionQueue):
         self._wait_seconds = wait_seconds
         #: Called when a request begins to wait while there is no replica.
         self.on_wait: Callable[[], None] = lambda: None
-        #: The seconds until a first replica is expected.
+        #: The seconds until a first replica is expected; infinite where an operator keeps the model at zero.
         self.first_replica_in: Callable[[], float] = lambda: wait_seconds
 
     @property
@@ -45,16 +45,21 @@ class QueueAtZero(AdmissionQueue):
         """Whether no replica can serve a request now."""
         return not servable(self._fleet.candidates())
 
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether there is no replica, and one will be started for whoever waits."""
+        return self.at_zero and self.first_replica_in() < math.inf
+
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
-        return None if self.at_zero else super().try_enter(request)
+        return None if self._is_awaited else super().try_enter(request)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle, gives_up: float = math.inf) -> Admission:
         """Wait for admission, and before that for a first replica, at most until the client `gives_up`.
 
         Raises ReplicaUnavailable when there was none in time, and what the other queue raises.
         """
-        if not self.at_zero:
+        if not self._is_awaited:
             return await super().enter(request, handle, gives_up)
         handle.waits_at_zero = True
         self.on_wait()
@@ -64,15 +69,17 @@ class QueueAtZero(AdmissionQueue):
             handle.waits_at_zero = False
 
     def _until(self, request: AdmissionRequest, gives_up: float, now: float) -> float:
-        if self.at_zero:
+        if self._is_awaited:
             return min(now + self._wait_seconds, gives_up)
         return super()._until(request, gives_up, now)
 
     def _reject_all(self) -> None:
-        """Keep them: a replica is being started."""
+        """Keep them while a replica is being started."""
+        if not self._is_awaited:
+            super()._reject_all()
 
     def _shed(self, waiter: Waiter, message: str) -> None:
-        if not self.at_zero:
+        if not self._is_awaited:
             super()._shed(waiter, message)
             return
         self.admissions[waiter.request.rank, "shed"] += 1

@@ -94,7 +94,7 @@ class DemandReporter:
                 await asyncio.wait_for(self._hurry.wait(), REPORT_SECONDS - LEAST_SECONDS)
 
     async def report(self, *, hurried: bool = False) -> None:
-        """Report once; while requests wait for a first replica, read when it is expected.
+        """Report once; while there is no replica, read when the first one is expected.
 
         With `hurried` one has just begun to wait, and the controller looks at once.
         """
@@ -103,8 +103,12 @@ class DemandReporter:
             await report_demand(self._storage, self._worker, report)
             if hurried:
                 await announce_demand(self._storage)
-            if any(queue.waiting and queue.at_zero for queue in self._zero):
+            at_zero = [queue for queue in self._zero if queue.at_zero]
+            if at_zero:
                 await self._first.look()
+            for queue in at_zero:
+                # Nobody waits for what an operator has meanwhile forbidden.
+                queue.pump()
         except StoreUnavailable as error:
             if not self._away:
                 log.warning("demand is not reported: %s", error.__cause__ or error)

@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import msgspec
@@ -45,6 +46,18 @@ def test_the_soonest_pool_counts_but_pairs_need_both_sides() -> None:
     assert first_replica_in(pair, None, NOW) == 10.0 + NOTICE_SECONDS
     pair = scaled({"name": "a", "scaling": slow, "role": "prefill"}, {"name": "b", "scaling": fast, "role": "decode"})
     assert first_replica_in(pair, None, NOW) == 90.0 + NOTICE_SECONDS
+
+
+def test_what_an_operator_keeps_at_zero_is_never_expected() -> None:
+    for told in (
+        model(paused=True, pools=[pool(starting=[])]),
+        model(pools=[pool(starting=[], pinned=0)]),
+    ):
+        assert first_replica_in(scaled(), told, NOW) == math.inf
+    under_way = model(paused=True, pools=[pool(starting=[progress(1, "load")])])
+    assert first_replica_in(scaled(), under_way, NOW) < 10.0
+    one_of_two = model(pools=[pool(starting=[], pinned=0), pool(name="wide", starting=[])])
+    assert first_replica_in(scaled(), one_of_two, NOW) < math.inf
 
 
 class Told:

@@ -1,4 +1,5 @@
 import asyncio
+import math
 
 import pytest
 
@@ -59,6 +60,25 @@ async def test_requests_wait_for_the_first_replica_and_then_get_it_in_fair_order
     assert order[:6].count("b") == 4
     bench.check_empty()
     assert bench.admission_queue.admissions == {(1, "waited"): 8}
+
+
+async def test_nobody_waits_for_a_replica_that_an_operator_forbids() -> None:
+    bench, waiting = ZeroBench(), []
+    for _ in range(3):
+        request = bench.request("a")
+        assert bench.admission_queue.try_enter(request) is None
+        waiting.append(asyncio.create_task(bench.admission_queue.enter(request, RequestHandle())))
+    await settle()
+    bench.admission_queue.first_replica_in = lambda: math.inf
+    bench.admission_queue.pump()
+    for task in waiting:
+        with pytest.raises(ReplicaUnavailable):
+            await task
+    # It goes on to dispatch, which finds no replica, as where nothing scales.
+    admission = bench.admission_queue.try_enter(bench.request("a"))
+    assert admission is not None
+    admission.release(0)
+    bench.check_empty()
 
 
 async def test_with_a_replica_it_is_a_queue_like_any_other() -> None:
