@@ -196,6 +196,9 @@ class PoolReconciler:
             self._failed_in_a_row, self._start_at, self._start_problem = 0, 0.0, ""
         elif step is not LaunchStep.STOPPING:
             self._unready.add(intent.id)
+            if not intent.ready and now - intent.made > self._pool.start_timeout:
+                self._give_up(intent, f"it was not ready {self._pool.start_timeout:.0f} s after its start", now)
+                return msgspec.structs.replace(intent, state="stop", since=now, grace=0.0)
         if step is LaunchStep.STOPPING:
             return msgspec.structs.replace(intent, state="stop", since=now, grace=0.0)
         if seen.preempted_at is not None:

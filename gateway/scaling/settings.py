@@ -17,13 +17,14 @@ _DEFAULTS: Final = Scaling()
 
 
 class ScaledPool(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool that scales. The indexes are its places in the configuration."""
+    """A pool that scales. The indexes are its places in the configuration; `start_timeout` is in seconds."""
 
     model: str
     name: str
     launcher: LauncherName
     version: str
     scaling: PoolScaling
+    start_timeout: float
     model_index: int
     pool_index: int
 
@@ -95,6 +96,7 @@ def _scaled_pool(model: Model, pool: Pool, model_index: int, pool_index: int) ->
         name=pool.name,
         launcher=pool.launcher,
         version=pool.version,
+        start_timeout=bounds.start_timeout_seconds,
         model_index=model_index,
         pool_index=pool_index,
         scaling=PoolScaling(

@@ -29,6 +29,10 @@ class PoolScaling(Record, frozen=True, kw_only=True):
         float,
         Meta(gt=0, le=86_400, description="From the decision to the first request, until starts have been measured."),
     ] = 120.0
+    start_timeout_seconds: Annotated[
+        float,
+        Meta(gt=0, le=604_800, description="A replica that is not ready after so long is ended, and another started."),
+    ] = 1800.0
 
 
 class Scaling(Record, frozen=True, kw_only=True):

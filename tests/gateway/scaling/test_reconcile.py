@@ -143,6 +143,28 @@ def test_a_start_that_nobody_sees_is_asked_for_again_by_the_same_id() -> None:
     assert fleet.started == [id_]
 
 
+def test_a_start_that_hangs_is_ended_and_another_one_begun() -> None:
+    fleet = Fleet()
+    fleet.round(Wanted(1))
+    (hung,) = fleet.replicas
+    fleet.ready.clear()
+    fleet.now += POOL.start_timeout - 5.0
+    plan = fleet.reconciler.plan(list(fleet.intents.values()), fleet.facts(), Wanted(1))
+    assert (plan.stops, plan.starts) == ({}, [])
+    fleet.now += 10.0
+    plan = fleet.reconciler.plan(list(fleet.intents.values()), fleet.facts(), Wanted(1))
+    assert list(plan.stops) == [hung]
+    assert plan.puts[hung].state == "stop"
+    (failure,) = fleet.reconciler.failures
+    assert "not ready 1800 s" in failure.problem
+    fleet.intents |= plan.puts
+    fleet.replicas.clear()
+    fleet.now += 10.0
+    plan = fleet.reconciler.plan(list(fleet.intents.values()), fleet.facts(), Wanted(1))
+    assert len(plan.starts) == 1
+    assert plan.drops == {hung}
+
+
 def test_a_replica_that_does_not_end_is_told_again() -> None:
     fleet = Fleet()
     fleet.round(Wanted(1))
