@@ -121,7 +121,7 @@ def _say(done: OverrideView, arguments: argparse.Namespace, words: str) -> int:
     if arguments.json:
         print_json(done)
     else:
-        print(words)
+        print(f"{words} (advice only: nothing is started or stopped)" if done.mode == "advise" else words)
     return 0
 
 
@@ -135,7 +135,7 @@ def _controller_line(view: ScalingView) -> str:
 
 
 def _block(model: ModelStatus, width: int) -> Iterator[str]:
-    state = "paused" if model.paused else {"act": "scales", "advise": "advice only"}[model.mode]
+    state = {"act": "paused" if model.paused else "scales", "advise": "advice only"}[model.mode]
     yield f"{model.model}: {state}{_costs(model)}"
     header = ("POOL", "SHAPE", "MIN", "MAX", "NEEDED", "WANTED", "READY", "STARTING", "STOPPING", "USD/H", "SET")
     yield from table([header, *(_row(pool) for pool in model.pools)])
@@ -179,7 +179,7 @@ def _row(pool: PoolStatus) -> tuple[str, ...]:
         str(pool.ready),
         str(len(pool.starting)),
         str(len(pool.stopping)),
-        "-" if pool.price_per_hour is None else f"{pool.price_per_hour:g}",
+        "-" if pool.price_per_hour is None else f"{pool.price_per_hour:.2f}",
         "auto" if pool.pinned is None else str(pool.pinned),
     )
 

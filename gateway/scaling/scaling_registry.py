@@ -14,6 +14,7 @@ from gateway.scaling.status import (
     FRESH_SECONDS,
     ControllerStatus,
     DecisionRecord,
+    Mode,
     ModelStatus,
     PoolStatus,
     read_status,
@@ -41,6 +42,7 @@ class OverrideView(Record, frozen=True, kw_only=True):
 
     object: Literal["scaling.override"] = "scaling.override"
     model: str
+    mode: Annotated[Mode, Meta(description="`advise`: it is told, and nothing follows from it.")]
     paused: bool
     pinned: Annotated[dict[str, int], Meta(description="Replicas by pool, in place of what would be wanted.")]
 
@@ -143,7 +145,7 @@ class ScalingRegistry:
             return after if await commit(self._storage, [Step(place, raw, written)], entry) else None
 
         done = await until_committed(handle)
-        return OverrideView(model=model, paused=done.paused, pinned=dict(done.pinned))
+        return OverrideView(model=model, mode=self._models[model].mode, paused=done.paused, pinned=dict(done.pinned))
 
     def _model(self, name: str) -> ScaledModel:
         if name not in self._models:

@@ -1,5 +1,6 @@
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from tests.stores import running
 class Shell:
     """The command line, in this process."""
 
-    def __init__(self, store_url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, store_url: str, folder: Path, capsys: pytest.CaptureFixture[str], scaling: Mapping[str, Any] = {}
+    ) -> None:
+        models = [MODELS[0] | {"scaling": scaling}, *MODELS[1:]]
         path = folder / "c.yaml"
-        path.write_text(msgspec.yaml.encode({"models": MODELS, "store": {"url": store_url}}).decode())
+        path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
         self._config = str(path)
         self._url = store_url
         self._capsys = capsys
@@ -65,7 +69,7 @@ def test_the_list_tells_what_is_wanted_why_and_what_it_costs(
     lines = said.splitlines()
     assert lines[0].startswith("controller host-1 since ")
     assert lines[2] == "m: scales; 12.50 USD/h, 12.50 as wanted"
-    assert lines[4].split() == ["small", "tp1", "1", "6", "4", "5", "2", "3", "0", "2.5", "auto"]
+    assert lines[4].split() == ["small", "tp1", "1", "6", "4", "5", "2", "3", "0", "2.50", "auto"]
     assert "small-3: load" in said
     assert "small-9: no such checkpoint" in said
     assert "has not answered to observe for 61 s" in said
@@ -99,9 +103,19 @@ def test_sizes_and_pauses(scale: Shell) -> None:
     assert scale.json("resume", "m") == {
         "object": "scaling.override",
         "model": "m",
+        "mode": "act",
         "paused": False,
         "pinned": {},
     }
+
+
+def test_where_advice_is_only_told_so_is_what_is_set(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advised = Shell(store_url, tmp_path, capsys, {"mode": "advise"})
+    assert advised("set", "small", "3").endswith("(advice only: nothing is started or stopped)\n")
+    assert advised("pause", "m").endswith("(advice only: nothing is started or stopped)\n")
+    assert "m: advice only" in advised("list")
 
 
 def test_a_mistake_is_one_line_that_names_it(scale: Shell, capsys: pytest.CaptureFixture[str]) -> None:
