@@ -140,7 +140,8 @@ class ReplicaServer:
         self._draining = True
         self._broadcast_load()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._idle.wait()
 
     async def close(self) -> None:
         """Send buffered output, then end every connection; streams still open end with it."""

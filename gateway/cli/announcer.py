@@ -107,7 +107,8 @@ class Announcer:
                 await self._announce(store)
                 self._look_after_orphan()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), HEARTBEAT_SECONDS)
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await woken.wait()
             await asyncio.gather(*(deregister(store, replica) for replica in self._said.values()))
         except StoreUnavailable as error:
             # The records expire by themselves.

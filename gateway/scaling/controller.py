@@ -125,8 +125,10 @@ class Controller:
                 except Exception:
                     # Any error: a fleet that nobody looks after is worse than one failed round.
                     log.exception("a round of the controller")
+                # Not `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes with the event.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._hurry.wait(), ROUND_SECONDS)
+                    async with asyncio.timeout(ROUND_SECONDS):
+                        await self._hurry.wait()
                 self._hurry.clear()
         finally:
             for task in tasks:

@@ -240,7 +240,8 @@ class _Load:
         try:
             while not self.over.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.over.wait(), _PROGRESS_SECONDS)
+                    async with asyncio.timeout(_PROGRESS_SECONDS):
+                        await self.over.wait()
                 self._progress(Progress(self.result.requests))
                 now, seen = time.monotonic(), (self._sent, self.events)
                 if seen != last:

@@ -89,9 +89,10 @@ class DemandReporter:
             except Exception:
                 # Any error: a worker that never reports again would be no demand at all.
                 log.exception("reporting the demand of models that scale")
+            await asyncio.sleep(LEAST_SECONDS)
             with contextlib.suppress(TimeoutError):
-                await asyncio.sleep(LEAST_SECONDS)
-                await asyncio.wait_for(self._hurry.wait(), REPORT_SECONDS - LEAST_SECONDS)
+                async with asyncio.timeout(REPORT_SECONDS - LEAST_SECONDS):
+                    await self._hurry.wait()
 
     async def report(self, *, hurried: bool = False) -> None:
         """Report once; while there is no replica, read when the first one is expected.

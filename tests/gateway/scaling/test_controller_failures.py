@@ -1,7 +1,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -20,6 +20,35 @@ from tests.loops import until
 FLUSH = Script("return redis.call('FLUSHALL')")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
 LEASE_KEY = "penstock:{scaling}:lease"
+
+
+class Channel:
+    """A channel on which a test says something."""
+
+    def __init__(self) -> None:
+        self.say: Callable[[], None] | None = None
+
+    async def hear(self, channel: str, heard: Callable[[], None]) -> None:
+        self.say = heard
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_a_controller_ends_also_when_it_hears_of_demand_in_that_moment(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        channel = Channel()
+        # Several times: what is under way when it is told to end differs.
+        for turns in range(6):
+            running = asyncio.create_task(world.controller(f"one-{turns}").run(channel))
+            await until(lambda: channel.say is not None)
+            assert channel.say is not None
+            channel.say()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                async with asyncio.timeout(5.0):
+                    await running
+            channel.say = None
 
 
 async def test_another_controller_takes_over_and_starts_nothing_twice(store_url: str) -> None:
