@@ -55,7 +55,7 @@ def _model(now: float, model: ModelStatus) -> Iterator[_Value]:
 
 
 def _forecast(now: float, forecast: ForecastStatus, model: str) -> Iterator[_Value]:
-    """What is expected some minutes from now, as far as the forecast goes."""
+    """Yield the forecast requests per second some minutes from now, as far as the forecast reaches."""
     for minutes in AHEAD:
         place = int((now + 60.0 * minutes - forecast.made) // forecast.step) if forecast.step > 0 else -1
         for bound, values in (("mean", forecast.mean), ("upper", forecast.upper)):

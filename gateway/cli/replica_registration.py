@@ -121,7 +121,7 @@ class _Silence:
 
 
 class _Announcement:
-    """What is said of this process's replicas, by what is known of them."""
+    """The registrations of this process's replicas: from the options before an engine is loaded, then from its info."""
 
     def __init__(self, arguments: argparse.Namespace, announcer: "Announcer") -> None:
         self._arguments = arguments

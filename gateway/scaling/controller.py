@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.fleets.discovery.announcements import Channels
+from gateway.fleets.discovery.announcements import Announcements, Channels
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import reports
@@ -61,7 +61,7 @@ def new_id(pool: str) -> str:
 
 
 class Inputs(msgspec.Struct):
-    """What the store says at one moment."""
+    """The store's records of one round: demand, replica statuses, registrations, overrides and intents."""
 
     demand: list[Report]
     fleets: list[FleetReport]
@@ -115,7 +115,8 @@ class Controller:
         """Act whenever this process has the lease, until cancelled: once a second, and when `channels` say so."""
         tasks = [asyncio.create_task(self._renew())]
         if channels is not None:
-            tasks.append(asyncio.create_task(self._listen(channels)))
+            without = "requests at zero are noticed up to a second later"
+            tasks.append(asyncio.create_task(Announcements(channels, HURRY, self._hurry.set, without).run()))
         if self._prices is not None:
             tasks.append(asyncio.create_task(self._prices.run()))
         try:
@@ -140,12 +141,6 @@ class Controller:
         """Abandon calls and fits that are under way."""
         await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
         await asyncio.gather(*(one.rates.aclose() for one in self.models))
-
-    async def _listen(self, channels: Channels) -> None:
-        while True:
-            with contextlib.suppress(StoreUnavailable):
-                await channels.hear(HURRY, self._hurry.set)
-            await asyncio.sleep(ROUND_SECONDS)
 
     async def _renew(self) -> None:
         while True:

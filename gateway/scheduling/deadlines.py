@@ -21,14 +21,6 @@ class Deadlines:
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
 
-    @property
-    def armed(self) -> bool:
-        """Whether the timer runs."""
-        return self._alarm is not None
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
     def add(self, waiter: Waiter, waiting: int) -> None:
         """Add one of `waiting` requests."""
         if len(self._heap) > 2 * waiting + MOST_STALE:

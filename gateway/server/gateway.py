@@ -24,6 +24,7 @@ from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import GuardServices
 from gateway.fleets.discovery.announcements import Announcements
+from gateway.fleets.discovery.registrations import CHANGES
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.pool_abilities import abilities
@@ -209,7 +210,12 @@ class Gateway:
         if self._demand is not None:
             self._tasks.append(asyncio.create_task(self._demand.run()))
         if self._discovery.wants_registrations:
-            announcements = Announcements(self._store, self._exchange.announced)
+            announcements = Announcements(
+                self._store,
+                CHANGES,
+                self._exchange.announced,
+                "replicas that register are noticed up to 0.5 s later",
+            )
             self._tasks.append(asyncio.create_task(announcements.run()))
         self._telemetry.start()
         self._runner.start()

@@ -37,6 +37,11 @@ def ascending_counts(text: str) -> tuple[int, ...]:
     return tuple(count(part) for part in text.split(","))
 
 
+def names(text: str) -> tuple[str, ...]:
+    """Parse NAME,NAME,...: each name once, in its first place."""
+    return tuple(dict.fromkeys(text.split(",")))
+
+
 def output_file(text: str) -> Path:
     """Parse an output path; its folder must exist, so that no long run ends without a result."""
     path = Path(text)

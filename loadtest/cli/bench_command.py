@@ -4,14 +4,13 @@ The `loadtest` package is imported only when a benchmark runs: it needs the extr
 """
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from loadtest.cli import (
     bench_batches,
@@ -23,6 +22,7 @@ from loadtest.cli import (
     bench_scaling,
     bench_simulate,
 )
+from loadtest.cli.bench_outcome import missing_library, options_as_json
 
 _MODES = ("unary", "paced", "stream")
 _T = TypeVar("_T")
@@ -158,7 +158,7 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
         try:
             from loadtest.load.processes import BenchError, require_linux
         except ModuleNotFoundError as error:
-            return _missing(error)
+            return missing_library(error)
         before = signal.signal(signal.SIGTERM, _interrupt)
         try:
             require_linux()
@@ -170,7 +170,7 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
                 )
             return benchmark(arguments)
         except ModuleNotFoundError as error:
-            return _missing(error)
+            return missing_library(error)
         except (BenchError, OSError) as error:
             print(f"penstock bench: {error}", file=sys.stderr)
             return 1
@@ -182,18 +182,6 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _missing(error: ModuleNotFoundError) -> int:
-    print(f"penstock bench: {error.name} is not installed; try: pip install 'penstock[bench]'", file=sys.stderr)
-    return 1
-
-
-def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as JSON values."""
-    given = {name: value for name, value in vars(arguments).items() if name not in ("run", "json")}
-    settings: dict[str, Any] = json.loads(json.dumps(given, default=str))
-    return settings
 
 
 def _overhead(arguments: argparse.Namespace) -> int:
@@ -227,7 +215,7 @@ def _overhead(arguments: argparse.Namespace) -> int:
     if costs:
         print_added(costs, out)
     if arguments.json:
-        write_json(arguments.json, "overhead", {"loads": cells, "added": costs}, _settings(arguments))
+        write_json(arguments.json, "overhead", {"loads": cells, "added": costs}, options_as_json(arguments))
     return 1 if any(cell.errors for cell in cells) else 0
 
 
@@ -250,7 +238,7 @@ def _breakdown(arguments: argparse.Namespace) -> int:
     draw_breakdown(bars, arguments.output, engine_description(arguments.speed))
     out.print(f"Drawn in {arguments.output}")
     if arguments.json:
-        write_json(arguments.json, "breakdown", bars, _settings(arguments))
+        write_json(arguments.json, "breakdown", bars, options_as_json(arguments))
     return 1 if any(bar.errors for bar in bars) else 0
 
 
@@ -263,7 +251,7 @@ def _soak(arguments: argparse.Namespace) -> int:
         result = soak(arguments.requests, warmup=arguments.warmup, bound_mb=arguments.bound_mb, show=show)
     print_soak(result, console())
     if arguments.json:
-        write_json(arguments.json, "soak", result, _settings(arguments))
+        write_json(arguments.json, "soak", result, options_as_json(arguments))
     return 0 if result.passed else 1
 
 
@@ -283,7 +271,7 @@ def _fairness(arguments: argparse.Namespace) -> int:
         )
     print_fairness(results, console())
     if arguments.json:
-        write_json(arguments.json, "fairness", results, _settings(arguments))
+        write_json(arguments.json, "fairness", results, options_as_json(arguments))
     return 1 if any(result.errors for result in results) else 0
 
 
@@ -298,6 +286,6 @@ def _engine_model(arguments: argparse.Namespace) -> int:
         from loadtest.reports.console import console
         from loadtest.reproduce.engine_model_report import print_engine_model
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     print_engine_model({name: engine_model.saturation(name) for name in SATURATED}, console())
     return 0

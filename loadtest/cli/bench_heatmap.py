@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadtest.cli.bench_arguments import ascending, ascending_counts, count, output_file
+from loadtest.cli.bench_outcome import missing_library
 from observability.terminal import fail, table
 from protos.types import Shape
 
@@ -60,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.simulation.heatmap_search import Plan, profile
         from routing.contracts.heatmap import save_heatmap
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     given = {
         name: value
         for name in ("rates", "prefill_tokens", "ratios", "requests", "colocated_replicas")
@@ -74,17 +75,13 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.plot:
             draw_heatmap(file, arguments.plot)
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     except (OSError, ValueError) as error:
         return fail("bench heatmap", str(error))
     for comparison in file.comparisons:
         print("\n".join(_shown(file, comparison, plan.colocated_replicas)))
     print(f"Saved in {arguments.output}" + (f", drawn in {arguments.plot}" if arguments.plot else ""))
     return 0
-
-
-def _missing(error: ModuleNotFoundError) -> int:
-    return fail("bench", f"{error.name} is not installed; try: pip install 'penstock[bench]'")
 
 
 def _shown(file: "HeatmapFile", comparison: "Comparison", replicas: int) -> list[str]:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from loadtest.cli.bench_outcome import missing_library
 from observability.terminal import fail, table
 
 _COMMAND = "bench reproduce"
@@ -25,7 +26,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.reports.console import progress_bar, write_json
         from loadtest.reproduce.figures import FIGURES
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     name = arguments.figure
     output: Path = arguments.output or Path(f"{name}.png")
     try:
@@ -35,7 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             write_json(arguments.json, name, {"points": found.points, "claims": found.claims}, {"figure": name})
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     except OSError as error:
         return fail(_COMMAND, str(error))
     if arguments.markdown:
@@ -45,7 +46,3 @@ def _run(arguments: argparse.Namespace) -> int:
     print("\n".join(table([found.head, *found.rows])), end="\n\n")
     print("\n".join(found.verdicts()), end=f"\n\nDrawn in {output}\n")
     return 0
-
-
-def _missing(error: ModuleNotFoundError) -> int:
-    return fail("bench", f"{error.name} is not installed; try: pip install 'penstock[bench]'")

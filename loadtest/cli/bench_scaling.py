@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from loadtest.cli.bench_arguments import count, number, output_file
+from loadtest.cli.bench_arguments import count, names, number, output_file
+from loadtest.cli.bench_outcome import missing_library, options_as_json
 from observability.terminal import fail
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--against",
-        type=_names,
+        type=names,
         default=("static", "hpa", "kpa", "apa", "dynamo", "llmd", "wva"),
         metavar="NAME,...",
         help="scalers to compare with (default: all)",
@@ -46,7 +47,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--days", type=_days, metavar="N,N", help="part of the load; what is before it is history")
     parser.add_argument("--profile", metavar="NAME", help="model of the replicas (default: llama-3.1-70b)")
     parser.add_argument(
-        "--shapes", type=_names, metavar="tp=N[:ep=N]|...", help="a pool of each, comma-separated (default: tp=4)"
+        "--shapes", type=names, metavar="tp=N[:ep=N]|...", help="a pool of each, comma-separated (default: tp=4)"
     )
     parser.add_argument("--speed", type=number, default=1.0, metavar="N", help="of replicas, over the engine model's")
     parser.add_argument(
@@ -89,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.simulation.scaling.scaling_report import print_scaling
         from loadtest.simulation.scaling.scaling_study import check_names, contender_names, measured, run_scaling_study
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     try:
         # Before replicas are measured, which takes seconds.
         check_names(arguments.against)
@@ -101,7 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
         out = console()
         print_scaling(found, results, out)
         if arguments.json:
-            write_json(arguments.json, "scaling", results, _settings(arguments))
+            write_json(arguments.json, "scaling", results, options_as_json(arguments))
         if arguments.plot:
             slo = scenario.load.slo
             goodput = found.calibrations[scenario.pools[0].name].goodput(slo.in_time).rate
@@ -109,7 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
             draw_scaling(results, scenario, needed, arguments.plot)
             out.print(f"Drawn in {arguments.plot}")
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     except (OSError, ValueError) as error:
         return fail(_COMMAND, str(error))
     return 0
@@ -250,23 +251,6 @@ def _shape(text: str) -> "Shape":
     if not set(fields) <= {"tp", "ep", "pp"} or not all(value.isdecimal() and int(value) for value in fields.values()):
         raise ValueError(f"--shapes: {text!r}: expected tp=N[:ep=N][:pp=N]")
     return Shape(**{name: int(value) for name, value in fields.items()})
-
-
-def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as JSON values."""
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in vars(arguments).items()
-        if name not in ("run", "json", "plot")
-    }
-
-
-def _missing(error: ModuleNotFoundError) -> int:
-    return fail("bench", f"{error.name} is not installed; try: pip install 'penstock[bench]'")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.split(",")))
 
 
 def _days(text: str) -> tuple[float, float]:

@@ -2,9 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from loadtest.cli.bench_arguments import ascending, count, number, output_file
+from loadtest.cli.bench_arguments import ascending, count, names, number, output_file
+from loadtest.cli.bench_outcome import missing_library, options_as_json
 from observability.terminal import fail
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="drawn requests: prompt_tokens, output_tokens, variation, prefixes, prefix_tokens",
     )
     parser.add_argument(
-        "--policies", type=_names, metavar="NAME,...", help="what is compared (default: all but paced_*)"
+        "--policies", type=names, metavar="NAME,...", help="what is compared (default: all but paced_*)"
     )
     parser.add_argument(
         "--rates", type=ascending, default=(), metavar="N,...", help="requests/s (default: the trace's own)"
@@ -73,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.simulation.simulation_report import print_study
         from loadtest.simulation.study import run_study
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     if arguments.plot and len(arguments.rates) < 2:
         return fail(_COMMAND, "--plot needs at least two --rates")
     try:
@@ -83,14 +84,14 @@ def _run(arguments: argparse.Namespace) -> int:
         out = console()
         print_study(results, out)
         if arguments.json:
-            write_json(arguments.json, "simulate", results, _settings(arguments))
+            write_json(arguments.json, "simulate", results, options_as_json(arguments))
         if arguments.plot:
             source = arguments.trace.name if arguments.trace else "synthetic requests"
             title = f"{source} on {arguments.fleet.name} ({study.fleet.gpus} GPUs)"
             draw_study(results, arguments.plot, title, study.settings.targets.tpot)
             out.print(f"Drawn in {arguments.plot}")
     except ModuleNotFoundError as error:
-        return _missing(error)
+        return missing_library(error)
     except (OSError, ValueError) as error:
         return fail(_COMMAND, str(error))
     return 0
@@ -153,23 +154,6 @@ def _heatmap(path: Path | None, fleet: "Fleet") -> "Heatmap | None":
     if gap := heatmap.gap(*shapes):
         raise HeatmapError(f"{path}: {gap}")
     return heatmap
-
-
-def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as JSON values."""
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in vars(arguments).items()
-        if name not in ("run", "json", "plot")
-    }
-
-
-def _missing(error: ModuleNotFoundError) -> int:
-    return fail("bench", f"{error.name} is not installed; try: pip install 'penstock[bench]'")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.split(",")))
 
 
 def _bounds(text: str) -> tuple[float, float]:

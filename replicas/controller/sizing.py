@@ -1,6 +1,6 @@
 """The counts that a load asks for: Algorithm 4's maximum of what is felt and what is foreseen, then the cost gate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import msgspec
@@ -97,12 +97,7 @@ def sized(
     elif kept is not None:
         # What the forecast expects of the next minutes is kept, too.
         rate = max(kept, need.lasting or 0.0)
-        less = _proven(
-            lambda more: with_less(states, pools, capacity, rate * more, change_mix=_steady(scaling, memory, now)),
-            states,
-            rate,
-            memory.served,
-        )
+        less = _less(states, pools, capacity, rate, memory.served, change_mix=_steady(scaling, memory, now))
         if less is not None:
             counts = less.counts
             reasons.append(f"At most {rate:.2f} requests/s were needed in the last {window:.0f} s. {less.reason}")
@@ -122,14 +117,9 @@ def sized(
         "headroom": memory.headroom,
         "startup_seconds": startup,
         "down_window": window,
+        **_replica_inputs(capacity),
     }
-    for name, replica in replicas.items():
-        inputs[f"replica_rate_{name}"] = capacity.most(name)
-        inputs[f"replica_slots_{name}"] = replica.slots
-        reasons.append(
-            f"One replica of pool {name} serves {capacity.most(name):.2f} requests/s at most, by {replica.source}, "
-            f"bounded by {replica.bound}."
-        )
+    reasons += _replica_reasons(capacity)
     return Sizing(
         counts=_at_least(counts, least),
         needed=_at_least(needed, least),
@@ -257,17 +247,23 @@ def _backlog(
     return max(0.0, waiting - served * scaling.slo.first_token(snapshot.demand.prompt_tokens))
 
 
-def _proven(
-    plan: Callable[[float], Plan | None], states: Mapping[str, PoolState], rate: float, served: float
+def _less(
+    states: Mapping[str, PoolState],
+    pools: Sequence[PoolRange],
+    capacity: FleetCapacity,
+    rate: float,
+    served: float,
+    *,
+    change_mix: bool,
 ) -> Plan | None:
     """Return the first plan, of those with ever more capacity to spare, that asks not much more of a GPU than was
-    proven.
+    proven; None where nothing goes.
 
     `served` is the highest rate per GPU that was served in time. So what the capacity says too much is found out step
     by step, before clients do.
     """
     for step in range(_SPARE_STEPS):
-        found = plan(_SPARE_FACTOR**step)
+        found = with_less(states, pools, capacity, rate * _SPARE_FACTOR**step, change_mix=change_mix)
         if found is None or served <= 0:
             return found
         gpus = sum(count * states[name].settings.shape.gpus for name, count in found.counts.items())
@@ -275,6 +271,19 @@ def _proven(
         if gone <= 1 or rate <= BEYOND_PROVEN * served * gpus:
             return found
     return None
+
+
+def _replica_inputs(capacity: FleetCapacity) -> dict[str, float]:
+    inputs = {f"replica_rate_{name}": capacity.most(name) for name in capacity.replicas}
+    return inputs | {f"replica_slots_{name}": replica.slots for name, replica in capacity.replicas.items()}
+
+
+def _replica_reasons(capacity: FleetCapacity) -> list[str]:
+    return [
+        f"One replica of pool {name} serves {capacity.most(name):.2f} requests/s at most, by {replica.source}, "
+        f"bounded by {replica.bound}."
+        for name, replica in capacity.replicas.items()
+    ]
 
 
 def _steady(scaling: ModelScaling, memory: Memory, now: float) -> bool:

@@ -113,7 +113,7 @@ class RecentRoute(Record, frozen=True, kw_only=True):
 
 
 class ScalingLive(Record, frozen=True, kw_only=True):
-    """What scales, as the controller has told last; the decisions are left out, but for the last of each model."""
+    """The controller's last status: models that scale with their pools, and the last decision on each model."""
 
     at: Annotated[float | None, Meta(description="When it was told, in seconds since 1970; null: never.")]
     fresh: Annotated[bool, Meta(description="Whether that was lately; otherwise there may be no controller.")]

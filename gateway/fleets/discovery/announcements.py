@@ -1,16 +1,15 @@
-"""Hears from the store that registrations have changed, sooner than they would be looked at."""
+"""Follows a channel of the store for as long as it takes, through losses of the store."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gateway.fleets.discovery.registrations import CHANGES
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-#: Seconds until a lost subscription is tried again. Meanwhile registrations are looked at every half second.
+#: Seconds until a lost subscription is tried again. What is announced is also polled meanwhile.
 RETRY_SECONDS: Final = 1.0
 
 
@@ -23,19 +22,24 @@ class Channels(Protocol):
 
 
 class Announcements:
-    """The announcements for one worker."""
+    """The messages of one channel, for one process."""
 
-    def __init__(self, channels: Channels, heard: Callable[[], None]) -> None:
-        """`heard` is called for each change, and when changes may have been missed."""
+    def __init__(self, channels: Channels, channel: str, heard: Callable[[], None], without: str) -> None:
+        """`heard` is called for each message, and when some may have been missed.
+
+        `without` tells operators what it means while there is no subscription.
+        """
         self._channels = channels
+        self._channel = channel
         self._heard = heard
+        self._without = without
         self._problem = ""
 
     async def run(self) -> None:
         """Listen until cancelled."""
         while True:
             try:
-                await self._channels.hear(CHANGES, self._note_heard)
+                await self._channels.hear(self._channel, self._note_heard)
             except StoreUnavailable as error:
                 self._note(f"{error.__cause__ or error}")
             await asyncio.sleep(RETRY_SECONDS)
@@ -46,5 +50,5 @@ class Announcements:
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:
-            log.warning("replicas that register are noticed up to 0.5 s later: %s", problem)
+            log.warning("%s: %s", self._without, problem)
         self._problem = problem

@@ -1,1 +1,1 @@
-"""What clients want of models that scale: counted and reported by workers, read and merged by the controller."""
+"""Demand for models that scale: workers count requests and tokens and report them, the controller merges reports."""

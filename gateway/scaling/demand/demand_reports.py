@@ -32,7 +32,7 @@ BUCKETS: Final = 16 * _PER_OCTAVE
 
 
 class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker knows of a pool's engines. `occupancy` is the busy share of their time, None: none told steps.
+    """A pool's engines as one worker reports them. `occupancy` is the busy share of their time, None: no steps came.
 
     Sizes are of one replica; 0: not known.
     """

@@ -13,7 +13,7 @@ _P95 = 0.95
 
 
 class PoolKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers together know of a pool's engines; sizes are of one replica, 0: not known."""
+    """A pool's engines, out of all workers' reports; sizes are of one replica, 0: not known."""
 
     steps: LearnedSteps | None = None
     occupancy: float | None = None

@@ -41,7 +41,7 @@ class StepWatch:
         self._on_work(view, work)
 
     def learned(self, pool: str) -> LearnedSteps | None:
-        """What was learned of a pool's steps; None: nothing."""
+        """Return the learned step times of a pool, None before its first step."""
         view = self._views.get(pool)
         if view is None:
             return None

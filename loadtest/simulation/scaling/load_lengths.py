@@ -34,11 +34,6 @@ class Lengths(msgspec.Struct, frozen=True):
         """The mean answer, in tokens."""
         return sum(self.output_sample()) / _POINTS
 
-    @property
-    def longest_output(self) -> int:
-        """The longest answer, in tokens."""
-        return max(self.outputs)
-
     def prompt_sample(self) -> list[int]:
         """Return prompts at even quantiles."""
         return [self._at((at + 0.5) / _POINTS, self.prompts) for at in range(_POINTS)]

@@ -96,9 +96,9 @@ class Bench:
         admission_queue = self.admission_queue
         assert (admission_queue.waiting, admission_queue.depths()) == (0, {})
         assert not admission_queue._by_rank
-        assert not admission_queue.deadlines
+        assert not admission_queue.deadlines._heap
         assert not admission_queue._promised
-        assert not admission_queue.deadlines.armed
+        assert admission_queue.deadlines._alarm is None
         for tenant in admission_queue.divider._tenants.values():
             assert (tenant.cost, tenant.admitted, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
 

@@ -67,7 +67,7 @@ async def test_what_is_ready_is_a_member_before_anybody_looks(
                 subscribed.append(sync)
                 sync.announced()
 
-            tasks.append(asyncio.create_task(Announcements(store, heard).run()))
+            tasks.append(asyncio.create_task(Announcements(store, CHANGES, heard, "changes are noticed late").run()))
         await until(lambda: len(subscribed) >= 2)
         await register(replica, STARTING)
         await register(replica, STARTING)
@@ -84,7 +84,9 @@ async def test_what_is_ready_is_a_member_before_anybody_looks(
 async def test_changes_alone_are_announced(any_store_url: str) -> None:
     async with running(any_store_url) as store:
         heard: list[int] = []
-        task = asyncio.create_task(Announcements(store, lambda: heard.append(1)).run())
+        task = asyncio.create_task(
+            Announcements(store, CHANGES, lambda: heard.append(1), "changes are noticed late").run()
+        )
         await until(lambda: heard)
         for replica in (STARTING, STARTING, READY, READY):
             await register(store, replica)
@@ -106,10 +108,12 @@ async def test_a_lost_subscription_begins_again(
     async with running(own_store.url) as store:
         heard: list[int] = []
         with caplog.at_level(logging.WARNING):
-            task = asyncio.create_task(Announcements(store, lambda: heard.append(1)).run())
+            task = asyncio.create_task(
+                Announcements(store, CHANGES, lambda: heard.append(1), "changes are noticed late").run()
+            )
             await until(lambda: heard)
             own_store.stop()
-            await until(lambda: "noticed up to 0.5 s later" in caplog.text)
+            await until(lambda: "changes are noticed late" in caplog.text)
             own_store.start()
             await until(lambda: len(heard) == 2)
         await register(store, READY)
