@@ -15,7 +15,7 @@ from protos.types import Role, Shape
 _MOST_NAMES = 20
 
 
-Source = Literal["static", "local", "dns", "registered"]
+Source = Literal["static", "local", "dns", "registered", "kubernetes"]
 
 
 class ConfiguredReplica(msgspec.Struct, frozen=True):
@@ -57,9 +57,11 @@ def configured_replicas(config: Config, found: Iterable[FoundReplica] = ()) -> I
             for id_, address in addresses.items():
                 yield _replica(model.name, pool, id_, address, listed)
             if pool.is_discovered:
+                by_dns = pool.service is None and pool.inference_pool is None
+                source: Source = "registered" if pool.is_registered else "dns" if by_dns else "kubernetes"
                 for id_, address in sorted(in_pools.get((model.name, pool.name), {}).items()):
                     if id_ not in addresses:
-                        yield _replica(model.name, pool, id_, address, "registered" if pool.is_registered else "dns")
+                        yield _replica(model.name, pool, id_, address, source)
 
 
 def configured_pools(config: Config) -> list[tuple[str, str]]:

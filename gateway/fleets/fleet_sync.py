@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
@@ -57,19 +57,22 @@ class FleetSync:
         clock: Callable[[], float] = time.monotonic,
         finder: RegistrationReceiver | None = None,
         more_drains: Callable[[Storage], Awaitable[list[Drain]]] | None = None,
+        last: "FleetSync | None" = None,
     ) -> None:
         """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations.
 
-        `more_drains` reads drains that no operator has asked for; it raises StoreUnavailable.
+        `more_drains` reads drains that no operator has asked for; it raises StoreUnavailable. The `last` one, of
+        another configuration, hands over the drains that it knows, and is not run any more once this one is.
         """
         self._storage = storage
         self._config = config
         self._finder = finder
         self._more_drains = more_drains
-        self._drains: list[Drain] = []
+        self._drains: list[Drain] = [] if last is None else last._drains
         #: Offset from the store's clock to `clock`.
-        self._offset = 0.0
-        self._reporter = Reporter(storage, worker)
+        self._offset: float = 0.0 if last is None else last._offset
+        # The store tells a worker's reports apart by their number, which the reporter counts.
+        self._reporter: Reporter = Reporter(storage, worker) if last is None else last._reporter
         self._fleets = fleets
         self._clock = clock
         self._away = False
@@ -129,8 +132,8 @@ class FleetSync:
             self._finder.registered(replicas)
         self.apply_drains()
 
-    def apply_drains(self) -> None:
-        """Apply the drains to the current replicas; call it whenever the replicas change."""
+    def apply_drains(self, models: Collection[str] | None = None) -> None:
+        """Apply the drains to the current replicas of these models, or of all; call it whenever the replicas change."""
         until: dict[str, dict[str, float]] = {model: {} for model in self._fleets}
         # This takes a while for a large fleet, and mostly nothing is drained.
         found = found_replicas([self._statuses()]) if self._drains else ()
@@ -138,7 +141,8 @@ class FleetSync:
         for (model, replica_id), end in grace_ends(self._drains, replicas).items():
             until[model][replica_id] = end + self._offset
         for model, fleet in self._fleets.items():
-            fleet.drain(until[model])
+            if models is None or model in models:
+                fleet.drain(until[model])
 
     def _statuses(self) -> dict[str, Sequence[ReplicaStatus]]:
         return {model: fleet.statuses() for model, fleet in self._fleets.items()}

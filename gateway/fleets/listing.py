@@ -10,8 +10,9 @@ from gateway.config.base import Record
 from gateway.fleets.configured import ConfiguredReplica, Source
 from gateway.fleets.drains import Drain
 from gateway.fleets.reports import Report
+from protos.reshape import MemberState
 from protos.types import Role
-from routing.health.replica_status import ReplicaStatus, State
+from routing.health.replica_status import GroupPlace, ReplicaStatus, State
 
 #: The state of a replica that no worker reports.
 UNKNOWN = "unknown"
@@ -26,6 +27,25 @@ class ShapeView(Record, frozen=True, kw_only=True):
     tp: int
     ep: int
     pp: int
+
+
+class GroupView(Record, frozen=True, kw_only=True):
+    """A replica's place in the host group whose GPUs it shares with others."""
+
+    name: str
+    gpu: Annotated[int, Meta(description="Its own first GPU.")]
+    gpus: Annotated[int, Meta(description="GPUs of the whole group.")]
+    first: Annotated[int, Meta(description="First GPU of the span that it serves, or on which it is parked.")]
+    last: Annotated[int, Meta(description="Last GPU of that span.")]
+    state: Annotated[
+        MemberState,
+        Meta(
+            description="`serving`; `parked` (its GPU belongs to a wider replica); `prepared` or `changing` during a "
+            "change of shape."
+        ),
+    ]
+    change: Annotated[int, Meta(description="The newest change that it was ordered; 0: none.")]
+    failure: Annotated[str, Meta(description="Why that was refused or undone; empty where it is under way or done.")]
 
 
 class ReplicaView(Record, frozen=True, kw_only=True):
@@ -43,14 +63,15 @@ class ReplicaView(Record, frozen=True, kw_only=True):
         ),
     ]
     version: Annotated[str, Meta(description="Of the model that it serves; empty where nobody says.")]
-    shape: ShapeView
+    shape: Annotated[ShapeView, Meta(description="As it serves now; as configured where nobody says.")]
     role: Role
+    group: Annotated[GroupView | None, Meta(description="Its place in its host group, where it is in one.")]
     state: Annotated[
         str,
         Meta(
-            description="`ready`, `returning` (gets a growing part of the requests), `draining`, `drained`, `probing`, "
-            "`connecting`, `refused` (not what is configured), `wedged`, `ejected`, or `unknown` where no worker runs. "
-            "Of several workers' it is the worst."
+            description="`ready`, `returning` (gets a growing part of the requests), `parked` (its GPU belongs to a "
+            "wider replica), `draining`, `drained`, `probing`, `connecting`, `refused` (not what is configured), "
+            "`wedged`, `ejected`, or `unknown` where no worker runs. Of several workers' it is the worst."
         ),
     ]
     reason: Annotated[str, Meta(description="Why it gets no requests, or not all; empty where it does.")]
@@ -88,7 +109,7 @@ def _row(
     reporting = (status for status in reported_statuses if status.state not in UNREPORTED_LOAD)
     best = min(reporting, key=lambda status: _WORST_LAST[status.state], default=None)
     accuracies = [status.accuracy for status in reported_statuses if status.accuracy is not None]
-    shape = replica.shape
+    shape = (best.shape if best else None) or replica.shape
     return ReplicaView(
         model=replica.model,
         pool=replica.pool,
@@ -98,6 +119,7 @@ def _row(
         version=best.version if best else max((status.version for status in reported_statuses), default=""),
         shape=ShapeView(tp=shape.tp, ep=shape.ep, pp=shape.pp),
         role=replica.role,
+        group=_group(best.group) if best and best.group else None,
         state=state,
         reason=reason,
         workers=len(reported_statuses),
@@ -110,6 +132,20 @@ def _row(
         breaker_seconds=round(max((status.breaker_seconds for status in reported_statuses), default=0.0), 1),
         accuracy=round(fmean(accuracies), 3) if accuracies else None,
         drain=next((drain for drain in drains if drain.covers(replica)), None),
+    )
+
+
+def _group(place: GroupPlace) -> GroupView:
+    span = place.span
+    return GroupView(
+        name=place.group,
+        gpu=place.gpu,
+        gpus=place.gpus,
+        first=span.start,
+        last=span.end - 1,
+        state=place.state,
+        change=place.change,
+        failure=place.failure,
     )
 
 

@@ -1,28 +1,40 @@
 """Replica pools on this machine: addresses, and the command line that serves them."""
 
+import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from gateway.config.models.addresses import launched_socket
 from gateway.config.models.settings import Pool
-from gateway.config.secret_variables import environment_without, secret_variables
+from gateway.config.secret_variables import ChildEnvironment, LateSecrets, secret_variables
+from gateway.config.secrets import SecretSource
 from gateway.config.settings import Config
 from gateway.store.socket_path import make_socket_folder, socket_path
 from protos.types import Role, Shape
 
-#: The variable in which launched replicas find the store's address.
+#: The variables in which launched replicas find the store's address, and its password where a file has the address.
 STORE_VARIABLE: Final = "PENSTOCK_STORE"
+PASSWORD_VARIABLE: Final = "PENSTOCK_STORE_PASSWORD"
+_DIGEST_BYTES: Final = 6
 
 
 def replica_addresses(config: Config, model_index: int, pool_index: int) -> list[str]:
-    """The addresses of a pool's configured replicas; a local pool's are sockets in the state directory."""
-    pool = config.models[model_index].pools[pool_index]
+    """The addresses of a pool's configured replicas; a local pool's are sockets in the state directory.
+
+    Their names tell its model, name and settings: while one configuration takes the place of another, the replicas of
+    a changed pool run beside those that it had, and a pool that only stands elsewhere in the file has the same ones.
+    """
+    model = config.models[model_index]
+    pool = model.pools[pool_index]
     if not pool.local_replicas:
         return [address for address, _ in pool.replica_keys]
+    options = _options(config, model_index, pool_index, pool.shape.value, pool.role, pool.version)
+    told = "\0".join([model.name, pool.name, pool.engine, str(pool.local_replicas), *options])
+    digest = hashlib.blake2s(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return [
-        f"unix:{socket_path(config.state_dir, f'replica-{model_index}-{pool_index}-{number}.sock')}"
+        f"unix:{socket_path(config.state_dir, f'replica-{digest}-{number}.sock')}"
         for number in range(pool.local_replicas)
     ]
 
@@ -60,8 +72,7 @@ def launch_command(config: Config, model_index: int, pool_index: int, order: Ord
     pool = config.models[model_index].pools[pool_index]
     command = _command(config, model_index, pool_index, order.shape, order.role, order.version or pool.version)
     command += pool.replica_arguments
-    # Every user of the machine can read a command line: the store's address is in the environment.
-    command += ["--register", f"env:{STORE_VARIABLE}", "--pool", pool.name, "--launch-id", order.id]
+    command += [*_register_options(config), "--pool", pool.name, "--launch-id", order.id]
     return [*command, "--listen", address]
 
 
@@ -89,21 +100,50 @@ def launch_address(config: Config, launch_id: str) -> str:
     return f"unix:{path}"
 
 
-def launch_environment(config: Config) -> Mapping[str, str]:
+def launch_environment(config: Config, late: LateSecrets) -> Mapping[str, str]:
     """The environment of launched replicas: this process's, with the store's address in place of all secrets.
 
-    Raises as `store_url`.
+    What a file has is not in it: replicas read that by themselves, and anew when it has changed. Raises as `store_url`.
     """
-    from gateway.store.configured_store import store_url  # here: commands that start nothing need no client of a store
+    # Here: commands that start nothing need no client of a store.
+    from gateway.store.configured_store import read_password, store_url, url_as_named
 
-    return {**environment_without(secret_variables(config)), STORE_VARIABLE: store_url(config)}
+    store, password = config.store, config.store.password
+    more = {}
+    if _file_of(store.url) is None:
+        with_it = password is None or password.file is None
+        more = {STORE_VARIABLE: store_url(config) if with_it else url_as_named(store)}
+    elif password is not None and password.file is None:
+        more = {PASSWORD_VARIABLE: read_password(password)}
+    return ChildEnvironment(secret_variables(config), late, more)
+
+
+def _register_options(config: Config) -> Sequence[str]:
+    """Where a launched replica finds the store: every user of the machine can read a command line."""
+    file, password = _file_of(config.store.url), config.store.password
+    options = ["--register", f"env:{STORE_VARIABLE}" if file is None else f"file:{file}"]
+    if password is not None and password.file is not None:
+        return [*options, "--register-password", f"file:{password.file}"]
+    if password is not None and file is not None:
+        return [*options, "--register-password", f"env:{PASSWORD_VARIABLE}"]
+    return options
+
+
+def _file_of(url: str | SecretSource) -> str | None:
+    return url.file if isinstance(url, SecretSource) else None
 
 
 def _command(config: Config, model_index: int, pool_index: int, shape: Shape, role: Role, version: str) -> list[str]:
     """The command line without what says where it listens."""
+    pool = config.models[model_index].pools[pool_index]
+    return [*command_base(pool.engine), *_options(config, model_index, pool_index, shape, role, version)]
+
+
+def _options(config: Config, model_index: int, pool_index: int, shape: Shape, role: Role, version: str) -> list[str]:
+    """What of the command line says what runs."""
     model = config.models[model_index]
     pool = model.pools[pool_index]
-    command = [*command_base(pool.engine), "--model", model.name]
+    command = ["--model", model.name]
     if model.tokenizer is not None:
         command += ["--tokenizer", model.tokenizer]
     command += ["--max-sequence-tokens", str(model.context)]
@@ -111,10 +151,11 @@ def _command(config: Config, model_index: int, pool_index: int, shape: Shape, ro
     command += ["--role", role.value, "--drain-seconds", str(config.listen.drain_seconds)]
     if version:
         command += ["--model-version", version]
-    return command + _engine_options(pool)
+    return command + engine_options(pool)
 
 
-def _engine_options(pool: Pool) -> list[str]:
+def engine_options(pool: Pool) -> list[str]:
+    """What the settings of a simulated pool are as options of `penstock replica`; none of other engines."""
     settings = pool.simulated
     if settings is None:
         return []

@@ -1,7 +1,8 @@
 """Conversion of the configuration's pools to the fleets' replica specs."""
 
+from gateway.config.models.addresses import dns_name
 from gateway.config.models.engine_checks import SESSIONS
-from gateway.config.models.settings import Pool
+from gateway.config.models.settings import Model, Pool
 from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import replica_addresses
@@ -64,14 +65,32 @@ def replica_spec(
         role=pool.role,
         channels=pool.channels,
         streams_per_channel=pool.streams_per_channel,
-        context=model.context,
+        context=0 if _gives_way(model, pool) else model.context,
         version=pool.version,
         tokenizer_hash=tokenizer_hash if pool.engine in SESSIONS else "",
+        tokenizer_hashes=_pinned_hashes(model) if model.versions and pool.engine in SESSIONS else (),
         features=expected_of(pool),
         tls=_tls(pool, host if address.startswith(("grpcs:", "https:")) else ""),
         settings=_settings(pool, address, key_of, tokenizer, number),
         host=host,
     )
+
+
+def discovered_host(pool: Pool) -> str:
+    """Return the name whose certificates a pool's discovered replicas have; empty where it is not one."""
+    names = {name.name for address in pool.addresses if (name := dns_name(address)) is not None}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _gives_way(model: Model, pool: Pool) -> bool:
+    """Whether requests that the pool's replicas are too narrow for go to wide ones, which may take their places."""
+    relaunch = model.reshape.relaunch if model.reshape is not None else None
+    return relaunch is not None and relaunch.narrow == pool.name
+
+
+def _pinned_hashes(model: Model) -> tuple[tuple[str, str], ...]:
+    pins = model.versions.items()
+    return tuple((version, pin.tokenizer_hash) for version, pin in pins if pin.tokenizer_hash is not None)
 
 
 def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None, number: int) -> object:

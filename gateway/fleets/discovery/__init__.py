@@ -1,1 +1,1 @@
-"""Replica discovery by DNS and by registration in the store."""
+"""Replica discovery: by DNS, by the EndpointSlices of Kubernetes, and by registration in the store."""

@@ -44,6 +44,11 @@ class DnsSource:
         self.found: tuple[Found, ...] = ()
 
     @property
+    def text(self) -> str:
+        """The name as the configuration has it."""
+        return self.name.text
+
+    @property
     def problem(self) -> str:
         """The problem with the current answers, in one line; empty if there is none."""
         problems = [f"{name} {kind}: {last.problem}" for (name, kind), last in self._answers.items() if last.problem]

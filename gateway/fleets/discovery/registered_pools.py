@@ -23,9 +23,14 @@ class RegisteredPools:
     that is being started is none yet, and one that is being stopped stays like one without a record.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, last: "RegisteredPools | None" = None) -> None:
+        """The replicas of pools that the `last` one has, too, are known here."""
+        known = {} if last is None else last._members
         self._members: dict[tuple[str, str], tuple[Found, ...]] = {
-            (model.name, pool.name): () for model in config.models for pool in model.pools if pool.is_registered
+            (model.name, pool.name): known.get((model.name, pool.name), ())
+            for model in config.models
+            for pool in model.pools
+            if pool.is_registered
         }
         self._secure = {
             (model.name, pool.name) for model in config.models for pool in model.pools if pool.tls is not None
@@ -35,6 +40,16 @@ class RegisteredPools:
     def __bool__(self) -> bool:
         """Whether the configuration has such pools."""
         return bool(self._members)
+
+    def catch_up(self, last: "RegisteredPools") -> None:
+        """Know what the last one has learned meanwhile."""
+        for place in self._members.keys() & last._members.keys():
+            self._members[place] = last._members[place]
+
+    @property
+    def models(self) -> set[str]:
+        """The models of which some are known."""
+        return {model for (model, _), members in self._members.items() if members}
 
     def members(self, model: str, pool: str) -> Sequence[Found]:
         return self._members.get((model, pool), ())

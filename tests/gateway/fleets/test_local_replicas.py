@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.config.secret_variables import LateSecrets
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import launch_address, launch_command, launch_environment, replica_command
 from protos.types import Role, Shape
@@ -73,13 +74,48 @@ def test_the_store_is_in_the_environment_and_no_other_secret(
     monkeypatch.setenv("OTHER", "stays")
     store: dict[str, Any] = {} if embedded else {"store": {"url": {"env": "STORE_URL"}}}
     made = config(state_dir, {**LAUNCHED, "engine": "simulated"}, **store)
-    environment = launch_environment(made)
+    environment = launch_environment(made, LateSecrets())
     assert environment["OTHER"] == "stays"
     if embedded:
         assert environment["PENSTOCK_STORE"] == f"unix://{state_dir}/store.sock"
     else:
         assert environment["PENSTOCK_STORE"] == "redis://:secret@10.0.0.1:6379"
         assert "STORE_URL" not in environment
+
+
+@pytest.mark.parametrize(
+    ("store", "registers", "has"),
+    [
+        ({"url": {"file": "/run/url"}}, ["file:/run/url"], {}),
+        (
+            {"url": "redis://h", "password": {"file": "/run/password"}},
+            ["env:PENSTOCK_STORE", "file:/run/password"],
+            {"PENSTOCK_STORE": "redis://h"},
+        ),
+        (
+            {"url": {"file": "/run/url"}, "password": {"env": "STORE_PASSWORD"}},
+            ["file:/run/url", "env:PENSTOCK_STORE_PASSWORD"],
+            {"PENSTOCK_STORE_PASSWORD": "secret"},
+        ),
+        (
+            {"url": "redis://h", "password": {"env": "STORE_PASSWORD"}},
+            ["env:PENSTOCK_STORE"],
+            {"PENSTOCK_STORE": "redis://:secret@h"},
+        ),
+    ],
+)
+def test_what_a_file_has_replicas_read_by_themselves(
+    store: dict[str, Any], registers: list[str], has: dict[str, str], state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "secret")
+    made = config(state_dir, {**LAUNCHED, "engine": "simulated"}, store=store)
+    environment = launch_environment(made, LateSecrets())
+    assert {name: value for name, value in environment.items() if name.startswith("PENSTOCK_STORE")} == has
+    assert ("STORE_PASSWORD" in environment) is not ({"env": "STORE_PASSWORD"} in store.values())
+    command = launch_command(made, 0, 0, ORDER, "unix:/run/r.sock")
+    found = [option(command, name) for name in ("--register", "--register-password") if name in command]
+    assert found == registers
+    assert "secret" not in " ".join(command)
 
 
 def test_a_socket_has_a_short_path_in_a_private_folder(state_dir: Path) -> None:

@@ -24,6 +24,7 @@ from tests.loops import until
 from tests.nameserver import name_server
 
 HERE = Registration("m", "registered", "grpc://10.0.0.1:1", 5, "simulated", Shape(), Role.BOTH, "v1")
+ALSO = Registration("m", "registered", "grpc://10.0.0.2:1", 5, "simulated", Shape(), Role.BOTH, "v1")
 
 
 def config_of(*pools: dict[str, Any], resolver: str | None = None, model: str = "m") -> Config:
@@ -226,3 +227,50 @@ async def test_what_dns_names_is_connected_to_and_answers(monkeypatch: pytest.Mo
             await until(lambda: len(fleet.statuses()) == 1)
             await discovery.aclose()
             await fleet.aclose()
+
+
+async def test_another_configuration_goes_on_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name server is gone meanwhile: a fleet that stays loses nothing, and nothing is given to it too early."""
+    monkeypatch.setattr(dns_source, "SHORTEST_SECONDS", 0.01)
+    async with name_server() as server:
+        server.ttl = 0
+        server.records = {("w.test", "A"): ["10.0.0.1"], ("new.test", "A"): ["10.0.0.9"]}
+        resolver = f"127.0.0.1:{server.port}"
+        fleet = FakeFleet()
+        last = Discovery(config_of(STATIC, REGISTERED, resolver=resolver), {"m": fleet}, {"m": "abc"})
+        await last.start()
+        last.registered([HERE])
+        before = dict(fleet.specs)
+        assert before.keys() == {"static/0", "static/10.0.0.1-7", "registered/10.0.0.1-1"}
+        server.broken = {"A", "AAAA"}
+        changed = {**STATIC, "replicas": [*STATIC["replicas"], "grpc://10.0.1.2:1"]}
+        config = config_of(changed, REGISTERED, resolver=resolver)
+        made = Discovery(config, {"m": fleet}, {"m": "abc"}, last=last, kept=["m"])
+        await made.look()
+        assert fleet.specs == before
+        # What comes in the meantime is known, too.
+        last.registered([HERE, ALSO])
+        assert len(fleet.specs) == 4
+        last.stop()
+        made.follow()
+        assert fleet.specs.keys() == before.keys() | {"static/1", "registered/10.0.0.2-1"}
+        last.registered([])
+        assert len(fleet.specs) == 5, "the last one has nothing to say any more"
+        server.broken = set()
+        server.records["w.test", "A"] = ["10.0.0.2"]
+        await until(lambda: "static/10.0.0.2-7" in fleet.specs)
+        await last.aclose()
+        await made.aclose()
+
+
+async def test_a_fleet_of_its_own_is_given_what_is_known_at_once() -> None:
+    fleet, other = FakeFleet(), FakeFleet()
+    last = Discovery(config_of(REGISTERED), {"m": fleet}, {"m": "abc"})
+    await last.start()
+    last.registered([HERE])
+    made = Discovery(config_of({**REGISTERED, "channels": 2}), {"m": other}, {"m": "abc"}, last=last)
+    await made.look()
+    assert other.specs.keys() == {"registered/10.0.0.1-1"}
+    assert other.specs["registered/10.0.0.1-1"].channels == 2
+    await last.aclose()
+    await made.aclose()

@@ -1,0 +1,1 @@
+"""`penstock init`: its arguments and its report."""

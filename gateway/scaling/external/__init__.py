@@ -1,0 +1,1 @@
+"""What other tools are told that scale in the controller's place."""

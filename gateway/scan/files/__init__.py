@@ -1,0 +1,1 @@
+"""Every other kind of file: environment files, commands, configurations, Node sources, manifests and lock files."""

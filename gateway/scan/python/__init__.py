@@ -1,0 +1,1 @@
+"""Python sources by their syntax trees: constants, calls, and which calls name a model."""

@@ -1,0 +1,1 @@
+"""How much memory a model takes, by its files or its name, and the shapes in which it fits on GPUs."""

@@ -1,0 +1,1 @@
+"""What is made from the Helm chart: the table of its values, and its examples as plain manifests."""

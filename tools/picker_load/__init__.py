@@ -1,0 +1,1 @@
+"""Load on an endpoint picker, by a client that plays Envoy."""
