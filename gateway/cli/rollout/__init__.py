@@ -1,0 +1,1 @@
+"""`penstock rollout`: its actions, and what they print."""

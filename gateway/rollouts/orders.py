@@ -1,0 +1,79 @@
+"""Orders of rollouts, by operators and the file: one a model, as an audited record in the store.
+
+An order is what shall be, the rollout (`rollout.py`) is how far it is. The controller takes an order by writing a
+rollout with the order's id; what an operator wants of it later changes the order's `wish`.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from gateway.config.base import Record
+from gateway.config.models.settings import Model
+from gateway.store.unreadable import UNREADABLE
+from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS, Place
+from routing.rollouts.rollout import ENDED, Rollout, Wish
+from routing.rollouts.settings import Rollout as Settings
+
+#: Who has asked for what the file declares.
+FILE: Final = "file"
+
+
+class Order(Record, frozen=True, kw_only=True):
+    """An order for a rollout."""
+
+    id: str
+    settings: Settings
+    actor: str
+    at: float
+    wish: Wish = "run"
+    declared: Annotated[str, Meta(description="Digest of its declaration; empty: it was asked for by hand.")] = ""
+
+
+def place_of(model: str) -> Place:
+    """The place of a model's order."""
+    return Place(ROLLOUT_ORDERS, model)
+
+
+def order_of(raw: bytes) -> Order | None:
+    """Decode an order; None: there is none, or it cannot be read."""
+    try:
+        return msgspec.json.decode(raw, type=Order) if raw else None
+    except UNREADABLE:
+        return None
+
+
+def is_under_way(order: Order | None, rollout: Rollout | None) -> bool:
+    """Whether an order has not come to its end: the controller may not even have seen it."""
+    return order is not None and (rollout is None or rollout.id != order.id or rollout.phase not in ENDED)
+
+
+def begun(order: Order, model: Model, stable: str, epoch: int, now: float) -> Rollout:
+    """Return the rollout that an order begins as; `epoch` is the last one's of the model."""
+    return Rollout(
+        id=order.id,
+        model=order.settings.model,
+        stable=stable,
+        candidate=order.settings.to,
+        configured=model.stable_version,
+        settings=order.settings,
+        declared=order.declared,
+        actor=order.actor,
+        started=now,
+        phase="preparing",
+        epoch=epoch + 1,
+        first_epoch=epoch + 1,
+        since=now,
+    )
+
+
+def order_from(rollout: Rollout) -> Order:
+    """Return an order in place of a rollout's own, which cannot be read."""
+    return Order(
+        id=rollout.id,
+        settings=rollout.settings,
+        actor=rollout.actor,
+        at=rollout.started,
+        declared=rollout.declared,
+    )

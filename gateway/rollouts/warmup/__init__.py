@@ -1,0 +1,1 @@
+"""Requests that a candidate's replicas answer before they get those of clients."""

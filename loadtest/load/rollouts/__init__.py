@@ -1,0 +1,1 @@
+"""Benchmarks of clients' latency while a rollout runs beside them."""

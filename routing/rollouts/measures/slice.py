@@ -1,0 +1,90 @@
+"""Measures of the requests of one version that arrived within one slice of time."""
+
+from typing import Final
+
+import msgspec
+
+from routing.rollouts.measures import histogram
+
+#: Seconds of a slice; versions are compared within one, so that load and traffic that change for both do not count.
+SLICE_SECONDS: Final = 10
+#: Prompt tokens from which a request belongs to the next stratum: latencies are compared within one.
+STRATA: Final = (256, 1024, 4096, 16_384)
+
+
+class Moments(msgspec.Struct, array_like=True):
+    """Logarithms of one measure in one stratum: how many, their sum, and their squares' sum."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Add one logarithm."""
+        self.count += 1
+        self.total += value
+        self.squares += value * value
+
+    def merge(self, other: "Moments") -> None:
+        """Add another's."""
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+
+
+class Slice(msgspec.Struct):
+    """Additive counts. `counts` are events by name (`routing.rollouts.measures.events`) and what they are counted
+    among; `moments` and `histograms` are by measure and stratum; `replicas` are requests by the replica that answered
+    them. `epoch` is the last one of the split.
+    """
+
+    counts: dict[str, int] = {}
+    moments: dict[str, dict[int, Moments]] = {}
+    histograms: dict[str, dict[int, dict[int, int]]] = {}
+    replicas: dict[str, int] = {}
+    epoch: int = 0
+
+    def count(self, name: str, times: int = 1) -> None:
+        """Count an event."""
+        self.counts[name] = self.counts.get(name, 0) + times
+
+    def add(self, measure: str, stratum: int, logarithm: float) -> None:
+        """Add a value by its natural logarithm."""
+        strata = self.moments.setdefault(measure, {})
+        moments = strata.get(stratum)
+        if moments is None:
+            moments = strata[stratum] = Moments()
+        moments.add(logarithm)
+
+    def add_time(self, measure: str, stratum: int, logarithm: float) -> None:
+        """Add seconds by their natural logarithm, of which percentiles are wanted."""
+        self.add(measure, stratum, logarithm)
+        buckets = self.histograms.setdefault(measure, {}).setdefault(stratum, {})
+        bucket = histogram.bucket_of(logarithm)
+        buckets[bucket] = buckets.get(bucket, 0) + 1
+
+    def merge(self, other: "Slice") -> None:
+        """Add another's."""
+        for name, times in other.counts.items():
+            self.count(name, times)
+        self.epoch = max(self.epoch, other.epoch)
+        for replica, times in other.replicas.items():
+            self.replicas[replica] = self.replicas.get(replica, 0) + times
+        for measure, strata in other.moments.items():
+            mine = self.moments.setdefault(measure, {})
+            for stratum, moments in strata.items():
+                mine.setdefault(stratum, Moments()).merge(moments)
+        for measure, by_stratum in other.histograms.items():
+            of_measure = self.histograms.setdefault(measure, {})
+            for stratum, buckets in by_stratum.items():
+                histogram.merge(of_measure.setdefault(stratum, {}), buckets)
+
+
+def stratum_of(prompt_tokens: int) -> int:
+    """Return the stratum of a prompt, from 0 on."""
+    stratum = 0
+    for least in STRATA:
+        if prompt_tokens < least:
+            break
+        stratum += 1
+    return stratum

@@ -1,0 +1,70 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.config.models.settings import Model
+from gateway.config.settings import Config
+from gateway.rollouts.sizes import sizes_of
+from gateway.scaling.version_sizes import VersionSizes
+from routing.rollouts.facts import ReplicaFacts, VersionFacts
+from routing.rollouts.rollout import Phase
+from tests.routing.rollouts.test_stages import begun
+
+
+def model() -> Model:
+    def pool(name: str, version: str, most: int) -> dict[str, Any]:
+        scaling = {"min": 1, "max": most}
+        return {
+            "name": name,
+            "engine": "simulated",
+            "replicas": "registered",
+            "launcher": "local",
+            "version": version,
+            "scaling": scaling,
+        }
+
+    pools = [pool("old", "v1", 8), pool("new", "v2", 3), pool("more", "v2", 8), pool("older", "v0", 4)]
+    config = {"models": [{"name": "m", "tokenizer": "t", "context": 9, "stable": "v1", "pools": pools}]}
+    return msgspec.convert(config, Config).models[0]
+
+
+def ready(pool: str, count: int) -> VersionFacts:
+    return VersionFacts(
+        replicas=[ReplicaFacts(id=f"{pool}/{n}", pool=pool, address="a", ready=True) for n in range(count)]
+    )
+
+
+def test_without_a_rollout_only_the_stable_version_runs() -> None:
+    sizes = sizes_of(model(), "v1", None, ready("old", 4), VersionFacts())
+    assert sizes == VersionSizes(set={"new": 0, "more": 0, "older": 0}, least={"old": 0})
+
+
+@pytest.mark.parametrize(
+    ("phase", "surge", "sizes"),
+    [
+        ("preparing", None, {"new": 3, "more": 2}),
+        ("preparing", 2, {"new": 1, "more": 0}),
+        ("shifting", 2, {"new": 2, "more": 0}),
+        ("promoting", 2, {"new": 3, "more": 0}),
+        ("promoting", None, {"new": 3, "more": 2}),
+    ],
+)
+def test_a_candidate_has_what_it_needs_and_the_stable_version_what_it_had(
+    phase: Phase, surge: int | None, sizes: dict[str, int]
+) -> None:
+    rollout = msgspec.structs.replace(begun(surge=surge), phase=phase, size=5)
+    found = sizes_of(model(), "v1", rollout, ready("old", 5), ready("new", 1))
+    assert found == VersionSizes(set={"older": 0} | sizes, least={"old": 5})
+
+
+def test_the_version_that_is_left_keeps_its_replicas_until_its_requests_have_ended() -> None:
+    rollout = msgspec.structs.replace(begun(), phase="rolling_back", size=5)
+    found = sizes_of(model(), "v1", rollout, ready("old", 5), ready("new", 2))
+    assert found == VersionSizes(set={"older": 0, "new": 2, "more": 0}, least={"old": 5})
+    promoted = msgspec.structs.replace(rollout, phase="draining", promoted=True)
+    found = sizes_of(model(), "v1", promoted, ready("old", 4), ready("new", 3))
+    assert found == VersionSizes(set={"older": 0, "old": 4}, least={"new": 3, "more": 2})
+    done = msgspec.structs.replace(promoted, phase="done")
+    found = sizes_of(model(), "v2", done, ready("old", 4), ready("new", 3))
+    assert found == VersionSizes(set={"old": 0, "older": 0}, least={"new": 0, "more": 0})
