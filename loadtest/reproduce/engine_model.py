@@ -14,8 +14,9 @@ from statistics import fmean
 from loadtest.reproduce.published import NIM, SATURATED, STATIC, TENSOR_PARALLEL, WORKLOADS, Latency, Workload
 from protos.types import Shape
 from replicas.engine_limits import Limits
-from replicas.model import ReplicaModel, Sequence
+from replicas.model import ReplicaModel
 from replicas.profiles import H100, PROFILES
+from replicas.sequence import Sequence
 from replicas.timing import FITTED, RooflineTimer, kv_blocks
 
 CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Distinguishable for colour-blind readers (Paul Tol's muted scheme), and in grey by their markers.
-_COLOURS: Final = ("#332288", "#cc6677", "#117733", "#88ccee", "#aa4499")
-_MARKS: Final = "os^Dv"
+_COLOURS: Final = ("#332288", "#cc6677", "#117733", "#88ccee", "#aa4499", "#999933")
+_MARKS: Final = "os^DvP"
 #: Diverging and distinguishable for colour-blind readers: red where the pair is better, as in DeepFlow's figure.
 _DIVERGING: Final = "RdBu_r"
 #: Share of the scale from which on a cell is so dark that its number must be light.
 _DARK: Final = 0.6
 #: Where lines overlap, the dashes of the upper one show the lower one.
-_DASHES: Final = ("-", "-", "-", (0, (4, 3)), "-")
+_DASHES: Final = ("-", "-", "-", (0, (4, 3)), "-", (0, (1, 1)))
 #: Small enough for a page with all plots.
 _DPI: Final = 80
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
+from loadtest.reproduce import amoeba_12, amoeba_14, deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
 from loadtest.reproduce.reproduction import Reproduction, Show
 
 FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
@@ -12,4 +12,7 @@ FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
     "deepflow-5": lambda show: deepflow_5.reproduce(show=show),
     "deepflow-6": lambda show: deepflow_6.reproduce(show=show),
     "deepflow-8": lambda show: deepflow_8.reproduce(show=show),
+    "amoeba-12": lambda show: amoeba_12.reproduce(show=show),
+    "amoeba-13": lambda show: amoeba_12.over_time(show=show),
+    "amoeba-14": lambda show: amoeba_14.reproduce(show=show),
 }

@@ -7,13 +7,15 @@ import pytest
 
 from gateway.cli.main import main
 from loadtest.cli import bench_reproduce
-from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, figures, scalellm_8, scalellm_9
+from loadtest.reproduce import amoeba_12, amoeba_14, deepflow_5, deepflow_6, deepflow_8, figures, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep
 from loadtest.reproduce.reproduction import Claim, Reproduction
 from loadtest.simulation.heatmap_search import Plan
 
 SWEEP = Sweep(low=(1, 4), high=(64, 160), least=20, per_client=2)
 PLAN = Plan(deepflow_5.MODEL, (0.5, 2.0), (256, 4096), (0.0625, 0.5), 12)
+PLACEMENTS = amoeba_12.Sizes(200, (4.0, 8.0))
+SHAPES = amoeba_14.Sizes(40, ("alternation",))
 SIZES = deepflow_6.Sizes((2.0, 64.0), 60, 1)
 
 
@@ -62,6 +64,19 @@ def test_a_prepared_start_takes_a_fifth_of_a_cold_one_at_most() -> None:
     assert len(found.rows) == len(deepflow_8.MODELS) * len(deepflow_8.CASES)
 
 
+def test_groups_that_change_are_compared_with_shapes_for_good() -> None:
+    found = amoeba_14.reproduce(SHAPES)
+    assert [row[0] for row in found.rows] == ["alternation, 6/s", "alternation, 9/s"]
+    assert len(found.claims) == 5
+    assert claim(found, "With alternation: no group oscillates").ours
+
+
+def test_placements_are_compared_on_the_same_groups() -> None:
+    found = amoeba_12.reproduce(PLACEMENTS)
+    assert [c.statement.split()[6] for c in found.claims] == ["round_robin", "least_load"]
+    assert all("at 4/s" in c.found and "at 8/s" in c.found for c in found.claims)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {
@@ -70,6 +85,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         "deepflow-5": lambda show: deepflow_5.reproduce(PLAN, show),
         "deepflow-6": lambda show: deepflow_6.reproduce(SIZES, PLAN, show),
         "deepflow-8": lambda show: deepflow_8.reproduce(show=show),
+        "amoeba-12": lambda show: amoeba_12.reproduce(PLACEMENTS, show),
+        "amoeba-13": lambda show: amoeba_12.over_time(PLACEMENTS, show),
+        "amoeba-14": lambda show: amoeba_14.reproduce(SHAPES, show),
     }
     assert made.keys() == figures.FIGURES.keys() == set(bench_reproduce._FIGURES)
     monkeypatch.setattr(figures, "FIGURES", made)

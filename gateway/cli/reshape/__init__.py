@@ -1,0 +1,1 @@
+"""`penstock reshape`: its actions, and what they print."""

@@ -1,0 +1,1 @@
+"""When host groups change their shapes: the section `reshape` of a model, and its rules."""

@@ -1,0 +1,223 @@
+"""The controller of shapes: it hears how replicas stand, decides, writes down what shall be, and orders it.
+
+One controller acts at a time, by a lease of its own beside those of sizes and of rollouts. Each step of a change is in
+the store before the orders that follow from it are sent, and orders may be repeated: one that takes over, after any
+write or order of the last one, goes on with the change by what its replicas say. While the store is away nothing is
+ordered: prepared replicas go back by themselves.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from gateway.config.models.settings import Model
+from gateway.config.settings import Config
+from gateway.reshaping.change import (
+    CHANGES,
+    HISTORY,
+    HURRY,
+    MOST_STORED,
+    PREFIX,
+    STATUS,
+    TAKEN,
+    TOTALS,
+    Advice,
+    Change,
+    Event,
+    Told,
+    Totals,
+    place_of,
+    shape_name,
+)
+from gateway.reshaping.model_facts import ModelFacts
+from gateway.reshaping.model_round import Outcome, model_round
+from gateway.reshaping.relaunch_facts import relaunch_facts
+from gateway.reshaping.replica_links import Replicas
+from gateway.reshaping.shape_inputs import ShapeInputs, read_shape_inputs, specs_of
+from gateway.reshaping.shape_records import ShapeRecords, read_shape_records
+from gateway.scaling.leasing.lease import Holder, Lease, Write
+from gateway.scaling.leasing.leased_rounds import LeasedRounds
+from gateway.scaling.leasing.steady_clock import SteadyClock
+from gateway.scaling.settings import slo_of
+from gateway.scaling.shape_holds import HOLDS
+from gateway.tenancy.tenants.transactions import Storage
+from protos.errors import ReplicaUnavailable
+from protos.reshape import ReshapeOrder
+from replicas.reshape.ordered_change import ENDED, order_of, to_tell
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+#: Seconds that a controller that takes over gives replicas to be heard.
+HEAR_SECONDS: Final = 3.0
+_BAD: Final = frozenset({"aborting", "failed", "refused"})
+
+
+class ShapeController(LeasedRounds):
+    """One controller process's part for shapes; `run` it once."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        config: Config,
+        replicas: Replicas,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`name` is this process's, and no other one's; `clock` never goes back."""
+        super().__init__(Lease(storage, name, clock, PREFIX), "controller of shapes")
+        self._storage = storage
+        self._replicas = replicas
+        self._monotonic = clock
+        self._clock = SteadyClock(clock)
+        self._token: int | None = None
+        self._acting_since = 0.0
+        #: The last advice that was told and not followed, by model.
+        self._advised: dict[str, Advice | None] = {}
+        self.use(config)
+
+    def use(self, config: Config) -> None:
+        """Go on by another configuration, from the next round on."""
+        self._config = config
+        self._models = [model for model in config.models if model.reshape is not None]
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Look again at once: a replica has said something."""
+        self._hurry.set()
+
+    async def aclose(self) -> None:
+        """End the sessions to replicas."""
+        await self._replicas.aclose()
+
+    def _hurry_channel(self) -> tuple[str, str]:
+        return HURRY, "orders for shapes are noticed up to a second later"
+
+    async def _act(self, holder: Holder) -> None:
+        records = await read_shape_records(self._storage)
+        if holder.token != self._token:
+            if self._token is not None:
+                # Another one has acted since, and has followed the jumps of the store's clock.
+                self._clock = SteadyClock(self._monotonic)
+            self._token, self._acting_since = holder.token, self._monotonic()
+        moved = self._clock.heard(records.now)
+        inputs = await read_shape_inputs(self._storage, self._config)
+        specs = specs_of(self._config, inputs)
+        self._replicas.use(specs)
+        if len(self._replicas.seen()) < len(specs) and self._monotonic() - self._acting_since < HEAR_SECONDS:
+            # What is not heard yet is not gone: nothing is told or decided by that.
+            return
+        now = self._clock.now()
+        outcomes = {}
+        writes: list[Write] = []
+        for model in self._models:
+            facts = self._facts(model, records, inputs, now, moved)
+            outcome = outcomes[model.name] = model_round(facts, self._advised.get(model.name))
+            writes += _writes(facts, outcome)
+        told = Told(
+            at=self._clock.store_now(), controller=holder.name, models=[one.status for one in outcomes.values()]
+        )
+        writes.append(Write("set", STATUS, "", msgspec.json.encode(told)))
+        await self.lease.write(writes)
+        for name, outcome in outcomes.items():
+            self._advised[name] = outcome.status.advice
+            for event in outcome.events:
+                _log(event)
+        if any(outcome.changes for outcome in outcomes.values()):
+            # The next step need not wait for a second.
+            self._hurry.set()
+        await self._order(records, outcomes)
+
+    def _facts(self, model: Model, records: ShapeRecords, inputs: ShapeInputs, now: float, moved: float) -> ModelFacts:
+        assert model.reshape is not None, "others are not looked at"
+        changes = _of_model(model.name, records.changes)
+        return ModelFacts(
+            now=now,
+            model=model.name,
+            settings=model.reshape,
+            slo=slo_of(model),
+            seen=[one for one in self._replicas.seen() if one.spec.model == model.name],
+            inputs=inputs,
+            changes={group: _moved(change, moved) for group, change in changes.items()},
+            orders=_of_model(model.name, records.orders),
+            taken=_of_model(model.name, records.taken),
+            totals=records.totals.get(model.name, Totals()),
+            relaunch=relaunch_facts(model, inputs),
+        )
+
+    async def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
+        """Send what follows from the changes as they are written down now."""
+        sent = []
+        for name, outcome in outcomes.items():
+            changes = {**_of_model(name, records.changes), **outcome.changes}
+            members = {
+                one.member.address: one.member
+                for one in self._replicas.seen()
+                if one.spec.model == name and one.member is not None
+            }
+            for change in changes.values():
+                if change.phase in ENDED or change.method != "in_place":
+                    continue
+                ordered = change.ordered()
+                order = order_of(ordered)
+                if order is not None:
+                    order = _for_replicas(order)
+                    sent += [self._tell(name, address, order) for address in to_tell(ordered, members)]
+        await asyncio.gather(*sent)
+
+    async def _tell(self, model: str, address: str, order: ReshapeOrder) -> None:
+        held = self.lease.held
+        if held is None or held.token != self._token:
+            return
+        try:
+            await self._replicas.order(model, address, order)
+        except ReplicaUnavailable as error:
+            # It is told again in the next round, or the change ends for want of its answer.
+            log.info("change %d of %s: %s at %s: %s", order.change, order.group, order.phase.value, address, error)
+
+
+def _for_replicas(order: ReshapeOrder) -> ReshapeOrder:
+    """Return an order with addresses as replicas reach each other by: HOST:PORT, or `unix:/PATH`."""
+    participants = tuple(
+        msgspec.structs.replace(one, address=one.address.removeprefix("grpc://").removeprefix("grpcs://"))
+        for one in order.participants
+    )
+    return msgspec.structs.replace(order, participants=participants)
+
+
+def _of_model(model: str, places: Mapping[str, T]) -> dict[str, T]:
+    """Return what is stored of a model, by group."""
+    prefix = place_of(model, "")
+    return {place.removeprefix(prefix): found for place, found in places.items() if place.startswith(prefix)}
+
+
+def _moved(change: Change, moved: float) -> Change:
+    """Return a change as old as before, where a jump of the store's clock is followed."""
+    if not moved:
+        return change
+    ended = None if change.ended is None else change.ended + moved
+    return msgspec.structs.replace(change, since=change.since + moved, started=change.started + moved, ended=ended)
+
+
+def _writes(facts: ModelFacts, outcome: Outcome) -> list[Write]:
+    writes = [Write("put", CHANGES, one.place, msgspec.json.encode(one)) for one in outcome.changes.values()]
+    writes += [Write("put", TAKEN, facts.place(group), id_.encode()) for group, id_ in outcome.taken.items()]
+    writes += [Write("add", HISTORY, str(MOST_STORED), msgspec.json.encode(event)) for event in outcome.events]
+    if outcome.totals != facts.totals:
+        writes.append(Write("put", TOTALS, facts.model, msgspec.json.encode(outcome.totals)))
+    if outcome.holds is not facts.holds:
+        writes.append(Write("put", HOLDS, facts.model, msgspec.json.encode(outcome.holds)))
+    return writes
+
+
+def _log(event: Event) -> None:
+    level = logging.WARNING if event.phase in _BAD else logging.INFO
+    shapes = f"{shape_name(event.before)} to {shape_name(event.after)}"
+    log.log(
+        level, "group %s of %s, change %d from %s: %s: %s", event.group, event.model, event.change, shapes,
+        event.phase, event.reason,
+    )  # fmt: skip

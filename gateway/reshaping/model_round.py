@@ -1,0 +1,369 @@
+"""One round of one model's shapes: changes go on, orders are taken, a decision is made. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from gateway.reshaping.change import (
+    POLICY,
+    Advice,
+    Change,
+    Event,
+    GroupStatus,
+    MemberStatus,
+    ModelShapes,
+    ParticipantRecord,
+    Totals,
+    WidthStatus,
+    counted,
+    shape_name,
+)
+from gateway.reshaping.holds_of import holds_of
+from gateway.reshaping.model_facts import ModelFacts
+from gateway.reshaping.relaunch_round import (
+    relaunch_advice,
+    relaunch_begun,
+    relaunch_refusal,
+    relaunch_status,
+    relaunched,
+)
+from gateway.reshaping.shape_orders import ORDER_SECONDS, ShapeOrder
+from gateway.reshaping.wanted import (
+    Wanted,
+    common_widths,
+    host_group,
+    in_place_gpu_seconds,
+    known_widths,
+    snapshot_of,
+    wanted_of,
+)
+from gateway.scaling.leasing.lease import LEASE_SECONDS
+from gateway.scaling.shape_holds import ShapeHolds
+from protos.reshape import Span
+from replicas.reshape.decide import Change as Decided
+from replicas.reshape.decide import decide
+from replicas.reshape.group_view import GroupView
+from replicas.reshape.host_group import spans_of
+from replicas.reshape.obstacles import difference, obstacle
+from replicas.reshape.ordered_change import ENDED, advance, begun
+from replicas.reshape.snapshot import HostGroup, ShapedReplica
+
+#: Seconds within which the controller of sizes heeds what is held, or a change is given up.
+HEED_SECONDS: Final = 15.0
+#: Seconds within which replicas are heard that can be reached.
+REACH_SECONDS: Final = 5.0
+
+
+class Outcome(msgspec.Struct):
+    """The result of a round: changes, by group, that are new or have gone on, with their events and the status."""
+
+    changes: dict[str, Change]
+    taken: dict[str, str]
+    events: list[Event]
+    totals: Totals
+    holds: ShapeHolds
+    status: ModelShapes
+
+
+def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
+    """Return the result of a round; `advised` is the last advice that was told and not followed."""
+    changes: dict[str, Change] = {}
+    taken: dict[str, str] = {}
+    events: list[Event] = []
+    for group, change in facts.changes.items():
+        if change.phase not in ENDED and (after := _gone_on(change, facts)) != change:
+            changes[group] = after
+    last = {**facts.changes, **changes}
+    wanted = _wanted(facts)
+    for group, order in facts.orders.items():
+        if facts.taken.get(group) == order.id or _may_be_out_of_reach(order, facts):
+            continue
+        taken[group] = order.id
+        if problem := _refusal(order, facts, last.get(group)):
+            events.append(_refused(order, facts, problem))
+        else:
+            reason = f"{order.actor} has ordered it"
+            last[group] = changes[group] = _begun(facts, group, order.shape, last.get(group), reason, order=order)
+    advice = None
+    if facts.settings.mode != "off" and wanted.known:
+        advice = _advice(facts, last, wanted) or _relaunch_advice(facts, last, wanted)
+    if advice is not None and facts.settings.mode == "apply":
+        group = advice.group
+        last[group] = changes[group] = _begun(facts, group, advice.after, last.get(group), advice.reason)
+        advice = None
+    elif advice is not None and not _alike(advice, advised):
+        events.append(_told(advice, facts))
+    events = [
+        _event(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
+    ] + events
+    totals = facts.totals
+    for change in changes.values():
+        if change.phase in ENDED:
+            totals = counted({facts.model: totals}, change)
+    totals = msgspec.structs.replace(totals, refused=totals.refused + sum(one.phase == "refused" for one in events))
+    return Outcome(changes, taken, events, totals, holds_of(facts, last), _status(facts, last, wanted, advice, totals))
+
+
+# ---- changes
+
+
+def _gone_on(change: Change, facts: ModelFacts) -> Change:
+    if change.method == "relaunch":
+        if facts.relaunch is None or facts.relaunch.group != change.group:
+            return change.moved("failed", facts.now, "the configuration has no such pools any more")
+        return relaunched(change, facts.relaunch, facts.now)
+    if change.phase == "claimed":
+        return _claimed(change, facts)
+    after = advance(change.ordered(), facts.members, facts.now, facts.settings.transform_seconds)
+    return change if after.phase == change.phase else change.moved(after.phase, facts.now, after.failure)
+
+
+def _claimed(change: Change, facts: ModelFacts) -> Change:
+    """Let a change begin once nobody else changes the size of what takes part."""
+    addresses = {one.address for one in change.participants}
+    for address in sorted(addresses & facts.intents.keys()):
+        if facts.intents[address].state != "run":
+            return change.moved("failed", facts.now, f"the controller of sizes is ending {address}")
+    holds, scaling, lasted = facts.holds, facts.inputs.scaling, facts.now - change.since
+    if addresses <= set(holds.addresses):
+        # Where no controller of sizes is heard, its lease must be over before nobody can act on what was before.
+        heeded = lasted > LEASE_SECONDS if scaling is None else scaling.heeds.get(facts.model, 0) >= holds.version
+        if heeded:
+            return change.moved("preparing", facts.now)
+    if lasted >= HEED_SECONDS:
+        return change.moved("failed", facts.now, f"the controller of sizes has not heeded it for {HEED_SECONDS:.0f} s")
+    return change
+
+
+def _begun(
+    facts: ModelFacts,
+    group: str,
+    shape: Sequence[int],
+    last: Change | None,
+    reason: str,
+    order: ShapeOrder | None = None,
+) -> Change:
+    if facts.relaunch is not None and group == facts.relaunch.group:
+        return relaunch_begun(facts.model, facts.relaunch, last, shape, reason, facts.now, order)
+    view = facts.views[group]
+    id_ = max(view.change, last.id if last is not None else 0) + 1
+    going, coming = difference(view.spans, spans_of(shape))
+    ordered = begun(id_, view.name, going, coming, view.members, facts.now)
+    launched = any(one.address in facts.intents for one in ordered.participants)
+    return Change(
+        id=id_,
+        model=facts.model,
+        group=view.name,
+        before=_widths(view.spans),
+        after=list(shape),
+        phase="claimed" if launched else "preparing",
+        reason=reason,
+        actor=order.actor if order is not None else POLICY,
+        order=order.id if order is not None else "",
+        participants=[
+            ParticipantRecord(address=one.address, gpu=one.gpu, epoch=one.epoch) for one in ordered.participants
+        ],
+        started=facts.now,
+        since=facts.now,
+        failed=last.failed if last is not None else 0,
+    )
+
+
+def _may_be_out_of_reach(order: ShapeOrder, facts: ModelFacts) -> bool:
+    """Whether a new order waits for replicas that are not heard, as after another controller has taken over."""
+    if facts.relaunch is not None and order.group == facts.relaunch.group:
+        return False
+    view = facts.views.get(order.group)
+    return (view is None or bool(view.problem)) and facts.now - order.at < REACH_SECONDS
+
+
+def _refusal(order: ShapeOrder, facts: ModelFacts, last: Change | None) -> str:
+    """Say why an order is not begun with; empty: it is."""
+    view = facts.views.get(order.group)
+    if facts.now - order.at > ORDER_SECONDS:
+        return f"no controller took it within {ORDER_SECONDS:.0f} s"
+    if facts.relaunch is not None and order.group == facts.relaunch.group:
+        return relaunch_refusal(facts.relaunch, last, order.shape)
+    if view is None:
+        return "no replica of such a group can be reached"
+    if last is not None and last.phase not in ENDED:
+        return f"change {last.id} of it is under way"
+    if barred := facts.barred(view):
+        return barred
+    holds = {width: one.kv_tokens for width, one in facts.widths(view).items()}
+    return obstacle(view.gpus, view.replicas, holds, spans_of(order.shape))
+
+
+# ---- the decision
+
+
+def _wanted(facts: ModelFacts) -> Wanted:
+    reports = [report[facts.model] for report in facts.inputs.demand if facts.model in report]
+    pools = sorted(set(facts.pools.values()))
+    return wanted_of(reports, pools, facts.slo, common_widths(list(facts.views.values())))
+
+
+def _advice(facts: ModelFacts, last: Mapping[str, Change], wanted: Wanted) -> Advice | None:
+    """Return the change that is to be begun now; None: there is none."""
+    settings = facts.reshape_settings
+    in_place = [view for view in facts.views.values() if facts.widths(view)]
+    if not in_place:
+        return None
+    widths = common_widths(in_place)
+    groups = [
+        host_group(view, last.get(view.name), facts.barred(view), settings.cool_down, facts.now) for view in in_place
+    ]
+    if not all(replica.span.width in widths for group in groups for replica in group.replicas):
+        # Engines that serve a width that others cannot say what it is worth.
+        return None
+
+    def cost_of(group: HostGroup, replicas: tuple[ShapedReplica, ...], width: int) -> float:
+        return in_place_gpu_seconds(widths, replicas, width)
+
+    snapshot = snapshot_of(groups, known_widths(widths, wanted), wanted, facts.now)
+    for decided in decide(snapshot, settings, cost_of):
+        group = next(one for one in groups if one.name == decided.group)
+        inside = tuple(one for one in group.replicas if one.span in decided.before)
+        after = _after(group.spans, decided)
+        return Advice(
+            group=decided.group,
+            before=_widths(group.spans),
+            after=after,
+            reason=decided.reason,
+            gpu_seconds=round(cost_of(group, inside, decided.after[0].width), 4),
+        )
+    return None
+
+
+def _relaunch_advice(facts: ModelFacts, last: Mapping[str, Change], wanted: Wanted) -> Advice | None:
+    if facts.relaunch is None:
+        return None
+    return relaunch_advice(facts.relaunch, last.get(facts.relaunch.group), wanted, facts.reshape_settings, facts.now)
+
+
+def _after(spans: Sequence[Span], decided: Decided) -> list[int]:
+    return _widths([*(span for span in spans if span not in decided.before), *decided.after])
+
+
+def _widths(spans: Sequence[Span]) -> list[int]:
+    return [span.width for span in sorted(spans)]
+
+
+def _alike(advice: Advice, last: Advice | None) -> bool:
+    return last is not None and (advice.group, list(advice.after)) == (last.group, list(last.after))
+
+
+# ---- what is told
+
+
+def _is_news(before: Change | None, change: Change) -> bool:
+    return before is None or (before.id, before.phase) != (change.id, change.phase)
+
+
+def _event(change: Change) -> Event:
+    reason = change.failure if change.phase in ("aborting", "failed") else change.reason
+    return Event(
+        at=change.since,
+        model=change.model,
+        group=change.group,
+        change=change.id,
+        phase=change.phase,
+        before=change.before,
+        after=change.after,
+        method=change.method,
+        actor=change.actor,
+        order=change.order,
+        reason=reason,
+        seconds=None if change.ended is None else round(change.ended - change.started, 3),
+    )
+
+
+def _refused(order: ShapeOrder, facts: ModelFacts, problem: str) -> Event:
+    view = facts.views.get(order.group)
+    return Event(
+        at=facts.now,
+        model=facts.model,
+        group=order.group,
+        phase="refused",
+        before=_widths(view.spans) if view is not None else (),
+        after=order.shape,
+        actor=order.actor,
+        order=order.id,
+        reason=problem,
+    )
+
+
+def _told(advice: Advice, facts: ModelFacts) -> Event:
+    return Event(
+        at=facts.now,
+        model=facts.model,
+        group=advice.group,
+        phase="advised",
+        before=advice.before,
+        after=advice.after,
+        actor=POLICY,
+        reason=f"{shape_name(advice.after)} would be better: {advice.reason}",
+    )
+
+
+def _status(
+    facts: ModelFacts, last: Mapping[str, Change], wanted: Wanted, advice: Advice | None, totals: Totals
+) -> ModelShapes:
+    groups = [_group_status(facts, view, last.get(name)) for name, view in facts.views.items()]
+    if (relaunch := facts.relaunch) is not None:
+        cool_down = facts.settings.cool_down_seconds
+        groups.append(relaunch_status(relaunch, last.get(relaunch.group), cool_down, facts.now))
+    for name, change in sorted(last.items()):
+        if all(name != one.group for one in groups):
+            groups.append(
+                GroupStatus(
+                    group=name,
+                    gpus=sum(change.before),
+                    method=change.method,
+                    shape=change.after if change.phase == "done" else change.before,
+                    problem="none of its replicas can be reached",
+                    change=change,
+                )
+            )
+    return ModelShapes(
+        model=facts.model,
+        mode=facts.settings.mode,
+        groups=groups,
+        demand=wanted.shown,
+        advice=advice,
+        totals=totals,
+    )
+
+
+def _group_status(facts: ModelFacts, view: GroupView, change: Change | None) -> GroupStatus:
+    widths, barred = facts.widths(view), facts.barred(view)
+    seen = host_group(view, change, barred, facts.settings.cool_down_seconds, facts.now)
+    return GroupStatus(
+        group=view.name,
+        gpus=view.gpus,
+        method="in_place" if widths else None,
+        shape=_widths(view.spans),
+        members=[
+            MemberStatus(
+                address=member.address,
+                gpu=member.gpu,
+                start=member.membership.span.start,
+                width=member.membership.span.width,
+                state=member.membership.state.value,
+                leads=member.leads,
+                used=member.used,
+                longest=member.longest,
+            )
+            for member in view.members
+        ],
+        widths=[
+            WidthStatus(
+                width=one.width, kv_tokens=one.kv_tokens, relative_rate=one.relative_rate, change_ms=one.change_ms
+            )
+            for one in widths.values()
+        ],
+        held=seen.held or seen.barred,
+        problem="" if change is not None and change.phase not in ENDED else view.problem,
+        change=change,
+    )

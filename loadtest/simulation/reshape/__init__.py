@@ -1,0 +1,1 @@
+"""Host groups in virtual time: replicas that share GPUs change their shapes while requests run."""

@@ -1,0 +1,128 @@
+import pytest
+
+from protos.reshape import ReshapePhase
+from tests.gateway.reshaping.shapes import ADDRESSES, config_of, shapes_world
+
+
+async def test_a_long_request_makes_a_group_wide(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        await world.round(controller)
+        assert (await world.status()).groups[0].shape == [1, 1, 1, 1]
+        world.wants(300_000)
+        change = await world.until(controller, "done")
+        assert (change.id, change.before, change.after) == (1, [1, 1, 1, 1], [4])
+        assert change.reason == "a request of 300000 tokens waits for a TP4 replica"
+        assert world.spans() == [4]
+        assert [event.phase for event in await world.events()] == ["preparing", "transforming", "done"]
+        status = await world.status()
+        assert (status.groups[0].shape, status.groups[0].held, status.totals.done) == ([4], "", 1)
+
+
+async def test_advice_is_told_once_and_not_followed(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="advise")) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.round(controller, times=4)
+        assert world.group.orders == []
+        (event,) = await world.events()
+        assert (event.phase, event.after, event.change) == ("advised", [4], 0)
+        advice = (await world.status()).advice
+        assert advice is not None
+        assert (advice.group, advice.after, advice.gpu_seconds) == ("g", [4], 1.2)
+
+
+async def test_nothing_is_decided_where_it_is_off(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.round(controller, times=4)
+        assert ((await world.status()).advice, await world.events()) == (None, [])
+
+
+@pytest.mark.parametrize("trap", ["silent", "refuses", "lies", "fails", "stuck", "dies"])
+async def test_a_change_that_goes_wrong_is_taken_back_and_not_tried_at_once(store_url: str, trap: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        await world.round(controller)
+        world.group.traps[ADDRESSES[2]] = trap
+        world.wants(300_000)
+        change = await world.until(controller, "failed")
+        assert change.failure
+        failed_at = world.now
+        world.group.traps.clear()
+        if trap in ("silent", "lies"):
+            world.group.restart(ADDRESSES[2])
+        orders = len(world.group.orders)
+        await world.round(controller, times=20)
+        assert len(world.group.orders) == orders
+        assert "its last change failed" in (await world.status()).groups[0].held
+        change = await world.until(controller, "done")
+        assert world.now - failed_at >= 30.0
+        assert (world.spans(), change.failed) == ([4], 0)
+        totals = (await world.status()).totals
+        assert (totals.done, totals.failed) == (1, 1)
+
+
+async def test_a_replica_that_is_out_of_reach_keeps_its_group_as_it_is(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        world.lost = {ADDRESSES[1]}
+        world.wants(300_000)
+        await world.round(controller, times=5)
+        assert world.group.orders == []
+        status = await world.status()
+        assert status.groups[0].problem == "GPU 1 belongs to no replica"
+        world.lost = set()
+        await world.until(controller, "done")
+
+
+async def test_the_store_away_orders_nothing_and_replicas_go_back(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.until(controller, "preparing")
+        world.away = True
+        for _ in range(8):
+            world.now += 1.0
+            world.group.tick(world.now)
+            await controller.renew()
+            await controller.round()
+        assert {order.phase for _, order in world.group.orders} == {ReshapePhase.PREPARE}
+        world.away = False
+        change = await world.until(controller, "failed", most=12)
+        assert change.failure.startswith("grpc://r0:1: nobody ordered the next phase in time")
+        assert world.spans() == [1, 1, 1, 1]
+
+
+async def test_a_wide_group_goes_back_when_short_requests_want_it(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.until(controller, "done")
+        world.wants()
+        await world.round(controller, times=40)
+        assert world.spans() == [4]
+        world.report = type(world.report)(window=30.0, arrivals=300.0, waiting=9)
+        change = await world.until(controller, "done")
+        assert (change.id, change.before, change.after) == (2, [4], [1, 1, 1, 1])
+        assert world.spans() == [1, 1, 1, 1]
+
+
+async def test_a_long_request_that_runs_keeps_its_replica_wide(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.until(controller, "done")
+        world.longest = {ADDRESSES[0]: 300_000}
+        world.report = type(world.report)(window=30.0, arrivals=300.0, waiting=9)
+        await world.round(controller, times=60)
+        assert world.spans() == [4]
+
+
+async def test_numbers_go_on_from_what_replicas_were_ordered(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        for address in world.group.members:
+            world.group._say(address, change=41)
+        world.wants(300_000)
+        assert (await world.until(world.controller(), "done")).id == 42

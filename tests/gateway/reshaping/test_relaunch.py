@@ -1,0 +1,87 @@
+"""Changes that launchers make, with both controllers."""
+
+import pytest
+
+from gateway.scaling.demand.demand_reports import ModelReport
+from protos.errors import Conflict, InvalidRequest
+from tests.gateway.reshaping.relaunched import GROUP, World, config_of, relaunch_world
+
+
+async def four_narrow(world: World) -> None:
+    world.want(narrow=4, wide=0)
+    await world.round(times=6)
+    assert len(world.launcher.pool("narrow")) == 4
+
+
+async def test_narrow_replicas_drain_and_a_wide_one_starts_on_their_gpus_and_back(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await four_narrow(world)
+        (group,) = (await world.status()).groups
+        assert (group.group, group.shape, group.method, group.held) == (GROUP, [1, 1, 1, 1], "relaunch", "")
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        change = await world.until("done")
+        assert (change.method, change.actor, change.narrow) == ("relaunch", "cli:ada", 4)
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (0, 1)
+        assert world.launcher.most_used == 4
+        # Whatever the load asks for, the sizes stay as the shapes have them.
+        await world.round(times=20)
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (0, 1)
+        assert (await world.status()).groups[0].shape == [4]
+        await world.registry.apply("m", GROUP, [1, 1, 1, 1], "cli:ada")
+        assert (await world.until("preparing")).id == 2
+        await world.until("done")
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (4, 0)
+
+
+async def test_a_wide_replica_that_does_not_come_up_gives_its_gpus_back(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await four_narrow(world)
+        world.broken = {"wide"}
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        change = await world.until("aborting")
+        assert change.failure == "what comes was not ready within 60 s"
+        change = await world.until("failed")
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (4, 0)
+        with pytest.raises(Conflict, match="its last change failed"):
+            await world.registry.apply("m", GROUP, [4], "cli:ada")
+
+
+async def test_another_controller_goes_on_with_a_change(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await four_narrow(world)
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        await world.until("preparing")
+        await world.shapes.lease.leave()
+        world.shapes = world.shape_controller("another")
+        await world.until("transforming")
+        await world.shapes.lease.leave()
+        world.shapes = world.shape_controller("a third")
+        await world.until("done")
+        assert len(world.launcher.pool("wide")) == 1
+
+
+async def test_a_start_must_be_worth_it(store_url: str) -> None:
+    async with relaunch_world(store_url, config_of(mode="advise")) as world:
+        world.want(narrow=4, wide=0)
+        world.report = ModelReport(
+            window=30.0,
+            arrivals=30.0,
+            ended=100.0,
+            prompt_tokens=200_000.0,
+            output_tokens=10_000.0,
+            waiting=1,
+            long_waits=[(100_000, 1.0)],
+        )
+        await world.round(times=6)
+        # Nobody knows what the narrow ones serve, so nothing is compared with what a start costs.
+        assert (await world.status()).advice is None
+
+
+async def test_what_cannot_be_is_refused(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await four_narrow(world)
+        for shape in ([2, 2], [4, 4], [1, 1]):
+            with pytest.raises(InvalidRequest, match="expected widths of 1 and 4 that come to 4 GPUs"):
+                await world.registry.apply("m", GROUP, shape, "a")
+        with pytest.raises(InvalidRequest, match="it has that shape"):
+            await world.registry.apply("m", GROUP, [1, 1, 1, 1], "a")

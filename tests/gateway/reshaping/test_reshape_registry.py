@@ -1,0 +1,143 @@
+import msgspec
+import pytest
+
+from gateway.fleets.drains import Drain
+from gateway.fleets.drains import place_of as drain_place
+from gateway.reshaping.reshape_registry import ReshapeRegistry
+from gateway.store.lua_script import Script
+from gateway.tenancy.tenants.transactions import AUDIT, Entry, Step, commit
+from protos.errors import Conflict, GroupNotFound, InvalidRequest
+from protos.types import Shape
+from tests.gateway.reshaping.shapes import ADDRESSES, World, config_of, shapes_world
+
+ENTRIES = Script("return redis.call('XREVRANGE', KEYS[1], '+', '-')")
+
+
+def registry_of(world: World) -> ReshapeRegistry:
+    return ReshapeRegistry(world.store, world.config)
+
+
+async def test_an_order_of_an_operator_is_carried_out_whatever_is_decided(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        plan = await registry.plan("m", "g", [2, 1, 1])
+        assert (plan.before, plan.after, plan.refused, plan.gpu_seconds) == ([1, 1, 1, 1], [2, 1, 1], "", 0.6)
+        order = await registry.apply("m", "g", [2, 1, 1], "cli:ada")
+        assert (order.taken, order.change) == (False, None)
+        change = await world.until(controller, "done")
+        assert (change.actor, change.after, world.spans()) == ("cli:ada", [2, 1, 1], [2, 1, 1])
+        # Only those whose GPUs become a wider replica's take part.
+        assert [one.gpu for one in change.participants] == [0, 1]
+        followed = await registry.followed(order)
+        assert followed.taken
+        assert followed.change is not None
+        assert followed.change.phase == "done"
+        assert "reshape.apply" in str(await world.direct.run(ENTRIES, [AUDIT], []))
+        # It is begun with once only.
+        await world.round(controller, times=5)
+        assert (await world.change()).id == 1
+        # Its end is known when another change has followed.
+        await registry.apply("m", "g", [1, 1, 1, 1], "cli:ada")
+        await world.round(controller, times=20)
+        assert (await world.change()).id == 2
+        assert world.spans() == [1, 1, 1, 1]
+        before = await registry.followed(order)
+        assert before.change is not None
+        assert (before.refused, before.change.phase, before.change.after) == ("", "done", [2, 1, 1])
+        assert before.change.ended == followed.change.ended
+
+
+async def test_what_cannot_be_is_refused_by_its_field(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), registry_of(world)
+        with pytest.raises(GroupNotFound, match="no replica of the model is in one"):
+            await registry.apply("m", "g", [4], "a")
+        await world.round(controller)
+        with pytest.raises(GroupNotFound, match="The shapes of no model 'x' change; there are m"):
+            await registry.apply("x", "g", [4], "a")
+        with pytest.raises(GroupNotFound, match="has no group 'h'; there are g"):
+            await registry.apply("m", "h", [4], "a")
+        for shape, why in (
+            ([3, 1], "TP3 is no power of two"),
+            ([1, 2, 1], "TP2 cannot begin at GPU 1"),
+            ([8], "the replicas end at GPU 8 of 4"),
+            ([], "expected widths"),
+            ([1, 1, 1, 1], "it has that shape"),
+            ([2, 2], "step by step"),
+        ):
+            with pytest.raises(InvalidRequest, match=why):
+                await registry.apply("m", "g", shape, "a")
+
+
+async def test_what_memory_cannot_hold_is_refused(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), registry_of(world)
+        world.wants(300_000)
+        await world.until(controller, "done")
+        world.longest = {ADDRESSES[0]: 300_000}
+        await world.round(controller)
+        with pytest.raises(InvalidRequest, match="runs a request of 300000 KV tokens, and TP1 holds 74000"):
+            await registry.apply("m", "g", [1, 1, 1, 1], "a")
+
+
+async def test_nothing_is_changed_during_a_drain_and_what_drains_is_named(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), registry_of(world)
+        drain = msgspec.json.encode(
+            Drain(model="m", target="p/2", since=world.now, grace_seconds=30.0, actor="cli:ada")
+        )
+        assert await commit(world.store, [Step(drain_place("m", "p/2"), b"", drain)], Entry("a", "drain", "m p/2"))
+        world.wants(300_000)
+        await world.round(controller, times=3)
+        assert world.group.orders == []
+        with pytest.raises(Conflict, match="p/2 is drained by cli:ada"):
+            await registry.apply("m", "g", [4], "a")
+
+
+async def test_one_change_of_a_group_at_a_time(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), registry_of(world)
+        world.wants(300_000)
+        await world.until(controller, "preparing")
+        with pytest.raises(Conflict, match="change 1 is preparing"):
+            await registry.apply("m", "g", [2, 2], "a")
+
+
+async def test_an_order_that_the_controller_finds_barred_is_refused_with_its_reason(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        order = await registry.apply("m", "g", [4], "a")
+        world.lost = {ADDRESSES[3]}
+        await world.round(controller, times=3)
+        assert not (await registry.followed(order)).taken
+        await world.round(controller, times=3)
+        followed = await registry.followed(order)
+        assert followed.refused == "the replicas end at GPU 3 of 4"
+        assert (await world.status()).totals.refused == 1
+
+
+async def test_an_order_that_nobody_took_in_time_is_dropped(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        order = await registry.apply("m", "g", [4], "a")
+        await world.kill()
+        world.now += 60.0
+        await world.round(world.controller("two"))
+        assert (await registry.followed(order)).refused == "no controller took it within 30 s"
+        assert world.spans() == [1, 1, 1, 1]
+
+
+async def test_groups_that_overlap_are_left_alone(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), registry_of(world)
+        one = world.group.members[ADDRESSES[1]]
+        wide = msgspec.structs.replace(one.membership.info, shape=Shape(2))
+        world.group._say(ADDRESSES[0], span=type(one.membership.span)(0, 2), info=wide)
+        world.wants(300_000)
+        await world.round(controller, times=3)
+        assert world.group.orders == []
+        with pytest.raises(Conflict, match="GPU 1 belongs to two replicas"):
+            await registry.apply("m", "g", [4], "a")
