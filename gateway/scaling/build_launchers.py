@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gateway.config.models.addresses import is_grpc_address
-from gateway.config.secret_variables import environment_without, provider_variables
+from gateway.config.secret_variables import LateSecrets, hook_environment
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import (
     command_base,
@@ -13,15 +13,16 @@ from gateway.fleets.local_replicas import (
     launch_environment,
     standby_socket,
 )
+from gateway.scaling.kubernetes.workloads import pool_workloads
 from gateway.scaling.settings import scaled_models
 from replicas.launchers.command_launcher import CommandLauncher
 from replicas.launchers.launcher import Launcher, LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
-from replicas.launchers.standby_slots import StandbySlots
+from replicas.launchers.standby_slots import SlotKind, StandbySlots
 
 
-def build_launchers(config: Config) -> dict[str, Launcher]:
-    """Return the launchers that pools use, by name.
+def build_launchers(config: Config, late: LateSecrets) -> dict[str, Launcher]:
+    """Return the launchers that pools use, by name; what they start has no secret that is named later.
 
     Raises:
         SecretError: The store's address cannot be read, which local replicas are given.
@@ -34,9 +35,9 @@ def build_launchers(config: Config) -> dict[str, Launcher]:
             config.state_dir.absolute() / "launched",
             _command_of(config),
             partial(launch_address, config),
-            launch_environment(config),
+            launch_environment(config, late),
             config.launchers.local.gpus,
-            standby=_standby(config),
+            standby=_standby(config, late),
         )
     if "command" in used and (command := config.launchers.command) is not None:
         found["command"] = CommandLauncher(
@@ -44,25 +45,36 @@ def build_launchers(config: Config) -> dict[str, Launcher]:
             command.observe,
             command.stop,
             command.timeout_seconds,
-            environment_without(provider_variables(config)),
+            hook_environment(config, command.secrets, late),
             is_grpc_address,
         )
+    if "kubernetes" in used:
+        from gateway.fleets.discovery.kubernetes_sources import configured_server  # deferred: it needs an extra
+        from gateway.scaling.kubernetes.kubernetes_launcher import KubernetesLauncher
+
+        found["kubernetes"] = KubernetesLauncher(list(pool_workloads(config)), configured_server(config))
     return found
 
 
-def _standby(config: Config) -> StandbySlots | None:
+def _standby(config: Config, late: LateSecrets) -> StandbySlots | None:
     """Return the processes in wait, None where there are none."""
     count = config.launchers.local.standby
     if not count:
         return None
     acting = (model for model in scaled_models(config) if model.mode == "act")
     pools = (pool for model in acting for pool in model.pools if pool.launcher == "local")
-    engines = sorted({config.models[pool.model_index].pools[pool.pool_index].engine for pool in pools})
+    gives_gpus = config.launchers.local.gpus is not None
+    kinds = sorted(
+        {
+            (config.models[pool.model_index].pools[pool.pool_index].engine, pool.scaling.shape.gpus * gives_gpus)
+            for pool in pools
+        }
+    )
     return StandbySlots(
         config.state_dir.absolute() / "launched" / "standby",
-        [command_base(engine) for engine in engines],
+        [SlotKind(command_base(engine), gpus) for engine, gpus in kinds],
         count,
-        launch_environment(config),
+        launch_environment(config, late),
         partial(standby_socket, config),
     )
 

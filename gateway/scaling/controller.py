@@ -6,35 +6,34 @@ stopped.
 """
 
 import asyncio
-import contextlib
 import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from gateway.fleets.discovery.announcements import Announcements, Channels
-from gateway.fleets.discovery.registrations import Registration, registered
-from gateway.fleets.reports import Report as FleetReport
-from gateway.fleets.reports import reports
-from gateway.scaling.demand.demand_reports import HURRY, Report, demand_reports
-from gateway.scaling.intents import INTENTS, Intent, read_intents
+from gateway.scaling.demand.demand_reports import HURRY
+from gateway.scaling.facts.fixed_pools import fixed_pools
+from gateway.scaling.facts.pool_facts import PoolFacts, announced, uses
+from gateway.scaling.facts.unwell import Reached
+from gateway.scaling.facts.workers_heard import WorkersHeard
+from gateway.scaling.inputs import Inputs, read_inputs
+from gateway.scaling.intents import INTENTS, SET_ASIDE, Intent, StoredIntents, read_intents
 from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
-from gateway.scaling.lease import RENEW_SECONDS, Holder, Lease, LeaseLost, Write
+from gateway.scaling.leasing.lease import Holder, Lease, LeaseLost, Write
+from gateway.scaling.leasing.leased_rounds import LeasedRounds
+from gateway.scaling.leasing.steady_clock import FollowedJump, SteadyClock
 from gateway.scaling.model_controller import ModelController, RememberingScaler
-from gateway.scaling.overrides import Override, read_overrides
-from gateway.scaling.pool_facts import PoolFacts, announced, uses
 from gateway.scaling.reconcile import Plan, PoolReconciler, by_pool
 from gateway.scaling.settings import ScaledModel, ScaledPool
 from gateway.scaling.spot_prices import SpotPriceSource
-from gateway.scaling.status import PREFIX, STATUS, DecisionRecord
+from gateway.scaling.status import PREFIX, STATUS, DecisionRecord, read_status
 from gateway.scaling.status_of import StepTimes, status_of, steps_of
-from gateway.scaling.steady_clock import SteadyClock
 from gateway.scaling.stored_decisions import DECISIONS, MOST_STORED, read_decisions
 from gateway.scaling.stored_rates import RATES
 from gateway.tenancy.tenants.transactions import Storage
@@ -44,8 +43,6 @@ from replicas.launchers.launcher import LaunchedReplica, Launcher
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two rounds.
-ROUND_SECONDS: Final = 1.0
 #: Seconds between two writes of what scalers remember.
 MEMORY_SECONDS: Final = 10.0
 #: A hash: model -> what its scaler remembers.
@@ -60,17 +57,7 @@ def new_id(pool: str) -> str:
     return f"{_NOT_IN_IDS.sub('-', pool.lower()).strip('-')[:32] or 'replica'}-{secrets.token_hex(8)}"
 
 
-class Inputs(msgspec.Struct):
-    """The store's records of one round: demand, replica statuses, registrations, overrides and intents."""
-
-    demand: list[Report]
-    fleets: list[FleetReport]
-    registrations: list[Registration]
-    overrides: dict[str, Override]
-    intents: list[Intent]
-
-
-class Controller:
+class Controller(LeasedRounds):
     """One controller process; `run` it once."""
 
     def __init__(
@@ -89,95 +76,57 @@ class Controller:
 
         `call_seconds` bound the calls to launchers that take longer than others, by name.
         """
+        super().__init__(Lease(storage, name, clock), "controller")
         self._prices = prices
+        self._scaler_of, self._id_of = scaler_of, id_of
         self._storage = storage
         self.models = [ModelController(model, scaler_of(model.scaling), id_of) for model in models]
-        self.lease = Lease(storage, name, clock)
         self._calls = {
             launcher: LauncherCalls(launcher, made, clock, call_seconds.get(launcher, CALL_SECONDS))
             for launcher, made in launchers.items()
         }
+        self._monotonic = clock
         self._clock = SteadyClock(clock)
+        self._jump = FollowedJump()
+        self._workers = WorkersHeard()
+        self._reached = Reached()
         #: What each launcher showed last, by model and pool.
         self._observed: dict[str, Mapping[tuple[str, str], dict[str, LaunchedReplica]]] = {}
         #: The last starts that each launcher was asked for.
         self._started: dict[str, Sequence[Intent]] = {}
         self._times = StepTimes()
-        #: Set when a request waits for a first replica.
-        self._hurry = asyncio.Event()
         self._token: int | None = None
         self._learned: dict[str, Learned] = {}
         self._learned_at = 0.0
         self._remembered_at = 0.0
-        self._state = ""
 
-    async def run(self, channels: Channels | None = None) -> None:
-        """Act whenever this process has the lease, until cancelled: once a second, and when `channels` say so."""
-        tasks = [asyncio.create_task(self._renew())]
-        if channels is not None:
-            without = "requests at zero are noticed up to a second later"
-            tasks.append(asyncio.create_task(Announcements(channels, HURRY, self._hurry.set, without).run()))
-        if self._prices is not None:
-            tasks.append(asyncio.create_task(self._prices.run()))
-        try:
-            while True:
-                try:
-                    await self.round()
-                except Exception:
-                    # Any error: a fleet that nobody looks after is worse than one failed round.
-                    log.exception("a round of the controller")
-                # Not `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes with the event.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(ROUND_SECONDS):
-                        await self._hurry.wait()
-                self._hurry.clear()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self.aclose()
+    def use(self, models: Sequence[ScaledModel]) -> None:
+        """Size the same models and pools by other settings, from the next round on."""
+        lasts = {one.model.name: one for one in self.models}
+        for place, model in enumerate(models):
+            one = lasts[model.name]
+            if one.model != model:
+                one = ModelController(model, self._scaler_of(model.scaling), self._id_of)
+                one.succeed(lasts[model.name])
+            self.models[place] = one
 
     async def aclose(self) -> None:
         """Abandon calls and fits that are under way."""
         await asyncio.gather(*(calls.aclose() for calls in self._calls.values()))
         await asyncio.gather(*(one.rates.aclose() for one in self.models))
 
-    async def _renew(self) -> None:
-        while True:
-            try:
-                await self.renew()
-            except Exception:
-                # Any error: a controller that renews no more would never act again, and nobody would be told.
-                log.exception("renewing the controller's lease")
-            await asyncio.sleep(RENEW_SECONDS)
+    def _hurry_channel(self) -> tuple[str, str]:
+        return HURRY, "requests at zero are noticed up to a second later"
 
-    async def renew(self) -> None:
-        """Take or keep the lease once."""
-        try:
-            await self.lease.renew()
-        except StoreUnavailable as error:
-            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
-            return
-        holder = self.lease.holder
-        if self.lease.held is not None:
-            self._note("this process is the controller", logging.INFO)
-        elif holder is not None:
-            self._note(f"{holder.name} is the controller", logging.INFO)
+    def _beside(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return () if self._prices is None else (self._prices.run(),)
 
-    async def round(self) -> None:
-        """Look, decide and act once, if this process may."""
-        holder = self.lease.held
-        if holder is None:
-            return
-        try:
-            if holder.token != self._token:
-                await self._take_over(holder)
-            inputs = await self._read()
-            await self._act(holder, inputs)
-        except StoreUnavailable as error:
-            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
-        except LeaseLost:
-            self._note("another controller acts now", logging.WARNING)
+    async def _act(self, holder: Holder) -> None:
+        if holder.token != self._token:
+            await self._take_over(holder)
+        inputs = await read_inputs(self._storage)
+        self._jump.add(self._clock.heard(inputs.now))
+        await self._act_on(holder, inputs)
 
     async def stop_all(self, launcher: str, grace_seconds: float, patience_seconds: float) -> bool:
         """Stop whatever a launcher shows, as when this machine's gateway ends; whether it has ended in time."""
@@ -189,7 +138,7 @@ class Controller:
             calls.look()
             await calls.finished(left)
             seen = await calls.answered()
-            if seen is not None and not seen:
+            if seen is not None and not seen and not calls.unknown:
                 return True
             # Also those whose start was under way, and all again where the launcher could not do it.
             ids = {replica.id for replica in seen or ()}
@@ -232,53 +181,70 @@ class Controller:
             if not one.decisions:
                 one.decisions.extend(record for record in decisions if record.model == one.model.name)
         self._learned = learned
+        _, status = await read_status(self._storage)
+        if self._token is not None and status is not None and status.controller.token != self._token:
+            # Another one has acted since, and has followed the jumps of the store's clock.
+            self._clock, self._jump = SteadyClock(self._monotonic), FollowedJump()
+            self._learned_at = self._remembered_at = 0.0
         self._token = holder.token
         log.info("controller with token %d", holder.token)
 
-    async def _read(self) -> Inputs:
-        (now, demand), fleets, registrations, overrides, intents = await asyncio.gather(
-            demand_reports(self._storage),
-            reports(self._storage),
-            registered(self._storage),
-            read_overrides(self._storage),
-            read_intents(self._storage),
-        )
-        self._clock.heard(now)
-        return Inputs(demand, fleets, registrations, overrides, intents)
-
-    async def _act(self, holder: Holder, inputs: Inputs) -> None:
+    async def _act_on(self, holder: Holder, inputs: Inputs) -> None:
         for calls in self._calls.values():
             calls.look()
         answers = await asyncio.gather(*(calls.answered() for calls in self._calls.values()))
         fresh = set()
-        for (name, _), seen in zip(self._calls.items(), answers, strict=True):
+        for (name, calls), seen in zip(self._calls.items(), answers, strict=True):
             if seen is not None:
-                self._observed[name] = by_pool(seen)
+                last = self._observed.get(name, {})
+                self._observed[name] = {**by_pool(seen), **{place: last.get(place, {}) for place in calls.unknown}}
                 fresh.add(name)
         now = self._clock.now()
+        writes = self._follow_jump(inputs.stored)
         self._note_failures(now)
         facts = self._facts(inputs, now)
         intents: dict[tuple[str, str], list[Intent]] = {place: [] for place in facts}
-        for intent in inputs.intents:
+        for intent in inputs.stored.intents:
             intents.setdefault(intent.place, []).append(intent)
-        writes = self._decide(inputs, intents, facts, now)
+        writes += self._decide(inputs, intents, facts, now)
         plans = self._plans(intents, facts, fresh)
         for _, plan in plans:
+            self._jump.note(plan.puts.values())
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
-        self._times.note(steps_of(inputs.intents, facts), now)
+        writes += _set_aside(inputs.stored.unreadable)
+        self._times.note(steps_of(inputs.stored.intents, facts), now)
         told = (self._clock.warning, self._prices.warning if self._prices is not None else "", self._astray(facts))
-        warnings = [warning for warning in told if warning]
+        warnings = [warning for warning in (*told, *inputs.overrides.problems) if warning]
         status = status_of(now, holder, self.models, facts, self._calls, self._times, warnings)
         # Others tell its age by the store's clock, with its jumps.
         status = msgspec.structs.replace(status, at=self._clock.store_now())
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
+        self._jump.done()
+        for id_ in inputs.stored.unreadable:
+            log.warning(
+                "the record of replica %.64s cannot be read (%s): it is set aside in %s, and the replica is taken over "
+                "if its launcher shows it",
+                *(id_, INTENTS, SET_ASIDE),
+            )
         for place, pool in self._reconcilers.items():
             for failure in pool.failures:
                 if failure.at == now:
                     log.warning("replica %s of %s: %s", failure.intent.id, place[0], failure.problem)
         self._call(plans, fresh, holder)
+
+    def _follow_jump(self, stored: StoredIntents) -> list[Write]:
+        """Have all intents be as old as before where a jump of the clock is followed; returns what is to be written."""
+        if not self._jump.seconds:
+            return []
+        log.warning("the store's clock has stayed %+.0f s away, which is followed now", self._jump.seconds)
+        stored.intents = self._jump.moved(stored.intents)
+        self._jump.note(stored.intents)
+        for one in self.models:
+            one.forget_pools()
+        self._learned_at = self._remembered_at = 0.0
+        return [Write("put", INTENTS, intent.id, msgspec.json.encode(intent)) for intent in stored.intents]
 
     def _note_failures(self, now: float) -> None:
         """Tell the pools which of their last starts have failed; those are named, or it was all of them."""
@@ -291,6 +257,8 @@ class Controller:
 
     def _facts(self, inputs: Inputs, now: float) -> dict[tuple[str, str], PoolFacts]:
         used = uses(inputs.fleets)
+        doubtful = self._reached.mostly_unwell(used, now)
+        all_heard = self._workers.look(len(inputs.fleets), now)
         found = {}
         for pool in self._pools():
             observed = self._observed.get(pool.launcher, {}).get(pool.place, {})
@@ -302,6 +270,11 @@ class Controller:
                     [one for one in inputs.registrations if (one.model, one.pool) == pool.place],
                 ),
                 uses={address: use for (model, address), use in used.items() if model == pool.model},
+                reported=bool(inputs.fleets),
+                all_heard=all_heard,
+                mostly_unwell=doubtful,
+                registers=pool.registers,
+                held=frozenset(holds.addresses) if (holds := inputs.holds.get(pool.model)) is not None else (),
             )
         return found
 
@@ -324,17 +297,17 @@ class Controller:
             name = one.model.name
             prices = {} if self._prices is None else self._prices.of(name)
             reports = [report[name] for report in inputs.demand if name in report]
-            one.observe(reports, inputs.overrides.get(name), prices)
+            one.observe(
+                reports, inputs.overrides.found.get(name), prices, inputs.sizes.get(name), inputs.holds.get(name)
+            )
             if one.demand is not None:
                 writes += one.rates.add(now, one.demand.requests_per_second)
             record = one.decide(
                 now,
                 {pool.name: intents[pool.place] for pool in one.model.pools},
                 {pool.name: facts[pool.place] for pool in one.model.pools},
-                {
-                    pool.name: self._calls[pool.launcher].unreachable or one.pools[pool.name].unavailable(now)
-                    for pool in one.model.pools
-                },
+                {pool.name: self._unavailable(one, pool, now) for pool in one.model.pools},
+                fixed_pools(inputs.fleets, name, one.model.fixed),
             )
             if record is not None:
                 writes.append(_write_of(record))
@@ -345,6 +318,9 @@ class Controller:
             self._remembered_at = now
             writes += [Write("put", _MEMORY, one.model.name, one.scaler.memory()) for one in self.models]
         return writes
+
+    def _unavailable(self, one: ModelController, pool: ScaledPool, now: float) -> str:
+        return self._calls[pool.launcher].unreachable(pool.place) or one.pools[pool.name].unavailable(now)
 
     def _learned_writes(self) -> list[Write]:
         writes = []
@@ -362,12 +338,12 @@ class Controller:
         facts: Mapping[tuple[str, str], PoolFacts],
         fresh: set[str],
     ) -> list[tuple[ScaledPool, Plan]]:
-        """Return what is to be done for the pools whose launchers have answered."""
+        """Return what is to be done for the pools that their launchers have spoken of."""
         return [
             (pool, one.plan(pool, intents[pool.place], facts[pool.place]))
             for one in self.models
             for pool in one.model.pools
-            if pool.launcher in fresh
+            if pool.launcher in fresh and pool.place not in self._calls[pool.launcher].unknown
         ]
 
     def _call(self, plans: Sequence[tuple[ScaledPool, Plan]], fresh: set[str], holder: Holder) -> None:
@@ -392,10 +368,10 @@ class Controller:
     def _pools(self) -> list[ScaledPool]:
         return [pool for one in self.models for pool in one.model.pools]
 
-    def _note(self, state: str, level: int) -> None:
-        if state != self._state:
-            self._state = state
-            log.log(level, "%s", state)
+
+def _set_aside(unreadable: Mapping[str, bytes]) -> list[Write]:
+    writes = [Write("put", SET_ASIDE, id_, raw) for id_, raw in unreadable.items()]
+    return writes + [Write("put", INTENTS, id_, b"") for id_ in unreadable]
 
 
 def _write_of(record: DecisionRecord) -> Write:

@@ -52,10 +52,14 @@ class FirstReplicas:
 
     def __init__(self, storage: Storage, models: Sequence[Model], clock: Callable[[], float] = time.monotonic) -> None:
         self._storage = storage
-        self._models = {model.name: model for model in models}
+        self.use(models)
         self._clock = clock
         #: By model, on this process's clock.
         self._expected: dict[str, float] = {}
+
+    def use(self, models: Sequence[Model]) -> None:
+        """Go by these settings of the models from now on."""
+        self._models = {model.name: model for model in models}
 
     async def look(self) -> None:
         """Read what the controller has told; an old status is no better than none.

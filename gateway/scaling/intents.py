@@ -16,11 +16,12 @@ from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE, readable
 from gateway.tenancy.tenants.transactions import Storage
-from protos.errors import StoreUnavailable
 from protos.types import Role, Shape
 
 #: A hash: replica id -> intent.
 INTENTS: Final = f"{PREFIX}replicas"
+#: A hash: replica id -> an intent that could not be read. Its replica is taken over like one of unknown origin.
+SET_ASIDE: Final = f"{PREFIX}unreadable"
 #: Who drains, as shown to operators.
 ACTOR: Final = "scaling"
 
@@ -57,17 +58,46 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 _DECODER: Final = msgspec.json.Decoder(Intent)
 
 
-async def read_intents(storage: Storage) -> list[Intent]:
-    """All intents, in the order of their ids.
+class StoredIntents(msgspec.Struct):
+    """All intents, in the order of their ids, and by id what is stored of those that cannot be read."""
+
+    intents: list[Intent]
+    unreadable: dict[str, bytes]
+
+
+async def stored_intents(storage: Storage) -> StoredIntents:
+    """Read all intents.
 
     Raises:
-        StoreUnavailable: The store did not answer, or an intent cannot be read, which may be of a running replica.
+        StoreUnavailable: The store did not answer.
     """
-    stored = await storage.hgetall(INTENTS)
-    try:
-        return sorted((_DECODER.decode(raw) for raw in stored.values()), key=lambda intent: intent.id)
-    except UNREADABLE as error:
-        raise StoreUnavailable("The gateway's store holds a replica's record that cannot be read.") from error
+    found = StoredIntents([], {})
+    for field, raw in sorted((await storage.hgetall(INTENTS)).items()):
+        id_ = field.decode("utf-8", "backslashreplace")
+        try:
+            intent = _DECODER.decode(raw)
+        except UNREADABLE:
+            found.unreadable[id_] = raw
+            continue
+        if intent.id == id_:
+            found.intents.append(intent)
+        else:
+            found.unreadable[id_] = raw
+    return found
+
+
+async def read_intents(storage: Storage) -> list[Intent]:
+    """All intents that can be read, in the order of their ids.
+
+    Raises:
+        StoreUnavailable: The store did not answer.
+    """
+    return (await stored_intents(storage)).intents
+
+
+def moved_by(seconds: float, intent: Intent) -> Intent:
+    """Return an intent as of a clock that is set by so many seconds."""
+    return msgspec.structs.replace(intent, made=intent.made + seconds, since=intent.since + seconds)
 
 
 def drains_of_intents(intents: Iterable[Intent]) -> list[Drain]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from gateway.scaling.intents import Intent
-from replicas.launchers.launcher import LaunchedReplica, Launcher, LauncherError, ReplicaOrder
+from replicas.launchers.launcher import LaunchedReplica, Launcher, LauncherError, PoolsUnknown, ReplicaOrder
 
 log = logging.getLogger(__name__)
 
@@ -37,22 +37,22 @@ class LauncherCalls:
         self._since = 0.0
         self._seen: Sequence[LaunchedReplica] | None = None
         self._failed: dict[str, str] = {}
+        #: Why the last look does not say what runs of some pools, by model and pool.
+        self.unknown: Mapping[tuple[str, str], str] = {}
         #: Calls that failed.
         self.errors = 0
 
-    @property
-    def problem(self) -> str:
-        """What the launcher did not do lately, as a sentence; empty: nothing."""
-        return self.unreachable or "; ".join(self._failed.values())
+    def problem(self, place: tuple[str, str]) -> str:
+        """Return the launcher's latest problem with a model's pool, as a sentence; empty where there is none."""
+        return self.unreachable(place) or "; ".join(self._failed.values())
 
-    @property
-    def unreachable(self) -> str:
-        """Why nothing can be started now: it hangs, or does not say what runs; empty: it can."""
+    def unreachable(self, place: tuple[str, str]) -> str:
+        """Why nothing can be started in a pool now: it hangs, or does not say what runs; empty: it can."""
         if self._task is not None and not self._task.done():
             lasted = self._clock() - self._since
             if lasted > 4 * PATIENCE_SECONDS:
                 return f"the launcher has not answered to {self._doing} for {lasted:.0f} s"
-        return self._failed.get("observe", "")
+        return self._failed.get("observe", "") or self.unknown.get(place, "")
 
     @property
     def stop_failed(self) -> bool:
@@ -111,7 +111,15 @@ class LauncherCalls:
 
     async def _observe(self) -> None:
         async def observe() -> None:
-            self._seen = await self._launcher.observe()
+            unknown: Mapping[tuple[str, str], str] = {}
+            try:
+                self._seen = await self._launcher.observe()
+            except PoolsUnknown as error:
+                self._seen, unknown = error.seen, error.unknown
+                self.errors += 1
+            for (model, pool), why in unknown.items() - self.unknown.items():
+                log.warning("the %s launcher: pool %s of %s is left as it is: %s", self.name, pool, model, why)
+            self.unknown = unknown
 
         await self._bounded("observe", observe())
 

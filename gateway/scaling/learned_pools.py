@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from gateway.scaling.demand.merged_demand import PoolKnowledge
-from gateway.scaling.lease import Write
+from gateway.scaling.leasing.lease import Write
 from gateway.scaling.settings import ScaledPool
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE

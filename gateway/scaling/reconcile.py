@@ -5,12 +5,14 @@ intent is taken over, and one that is missing is given up, only after it was see
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
 
+from gateway.scaling.facts.pool_facts import PoolFacts, Use, step_of
+from gateway.scaling.facts.unwell import UnwellReplicas, unwell
 from gateway.scaling.intents import Intent
-from gateway.scaling.pool_facts import PoolFacts, Use, step_of
 from gateway.scaling.settings import ScaledPool
 from replicas.launchers.launcher import LaunchedReplica, LaunchStep
 
@@ -28,6 +30,8 @@ PREEMPTED_SECONDS: Final = 15.0
 #: Seconds until a start is asked for again, at first and at most, and after which one that nobody sees is given up.
 FIRST_RETRY, LAST_RETRY = 2.0, 60.0
 UNSEEN_SECONDS: Final = 120.0
+#: Seconds for which a pool does not grow after nowhere was room for a replica of it, at first and at most.
+UNPLACED_FIRST, UNPLACED_LONGEST = 60.0, 900.0
 #: Seconds between two looks that count as service at most.
 LONGEST_ROUND_SECONDS: Final = 10.0
 #: Failed starts that are shown, and for how many seconds.
@@ -74,6 +78,7 @@ class PoolReconciler:
         self._told: dict[str, float] = {}
         self._unready: set[str] = set()
         self._failed_in_a_row = 0
+        self._unplaced_in_a_row = 0
         self._start_at = 0.0
         self._start_problem = ""
         self.failures: list[Failure] = []
@@ -85,6 +90,7 @@ class PoolReconciler:
         self.spot_seconds = 0.0
         self.interruptions = 0
         self._looked_at: float | None = None
+        self.unwell = UnwellReplicas(pool.name, pool.start_timeout)
 
     def plan(self, intents: Sequence[Intent], facts: PoolFacts, wanted: Wanted | None) -> Plan:
         """Return what is to be done; `wanted` None: nothing is started or drained, and what is under way is ended."""
@@ -103,12 +109,16 @@ class PoolReconciler:
         taken, doubtful = self._strangers([one for id_, one in facts.observed.items() if id_ not in known], now, plan)
         kept += taken
         if wanted is not None:
+            kept = self._replaced(kept, facts, plan)
             for spot in (False, True):
                 count = wanted.spot if spot else wanted.replicas - wanted.spot
                 of_kind = [intent for intent in kept if intent.spot is spot]
                 # What may be taken over in a moment is not started once more.
                 coming = sum(replica.spot is spot for replica in doubtful)
                 self._resize(of_kind, count, coming, facts, plan, spot=spot)
+        else:
+            # Whether one would be replaced is not looked at.
+            self.unwell.warning = ""
         for id_ in [*self._asked, *self._told]:
             if id_ not in known and id_ not in plan.puts:
                 self._asked.pop(id_, None)
@@ -135,6 +145,8 @@ class PoolReconciler:
         if seen.step is LaunchStep.FAILED:
             if intent.state == "run":
                 self._give_up(intent, seen.problem or "it has ended by itself", facts.now)
+                if seen.is_unplaced:
+                    self._no_room(seen.problem, facts.now)
             # Its launcher shows it until it is told to forget it.
             plan.stops[intent.id] = 0.0
             plan.drops.add(intent.id)
@@ -194,6 +206,7 @@ class PoolReconciler:
             self._unready.discard(intent.id)
             intent = msgspec.structs.replace(intent, ready=True)
             self._failed_in_a_row, self._start_at, self._start_problem = 0, 0.0, ""
+            self._unplaced_in_a_row = 0
         elif step is not LaunchStep.STOPPING:
             self._unready.add(intent.id)
             if not intent.ready and now - intent.made > self._pool.start_timeout:
@@ -211,11 +224,14 @@ class PoolReconciler:
         lasted = facts.now - intent.since
         if step is not LaunchStep.READY or lasted >= intent.grace + MOVE_SECONDS:
             return True
+        if lasted < HEED_SECONDS or not facts.all_heard:
+            # One that has not reported again since an outage of the store may have requests there.
+            return False
         use = facts.uses.get(intent.address)
         if use is None:
-            # No worker knows it. Where none says anything, as after an outage of the store, nothing follows from that.
-            return lasted >= HEED_SECONDS and bool(facts.uses)
-        return lasted >= HEED_SECONDS and use.drained and not use.in_flight
+            # No worker knows it. Where none says anything, nothing follows from that.
+            return bool(facts.uses)
+        return use.drained and not use.in_flight
 
     def _stop(self, intent: Intent, now: float, plan: Plan) -> None:
         """Tell the launcher, and tell it again where the replica does not go."""
@@ -244,7 +260,26 @@ class PoolReconciler:
         self._start_at = now + min(FIRST_RETRY * 2**self._failed_in_a_row, LAST_RETRY)
         self._failed_in_a_row = min(self._failed_in_a_row + 1, 16)
 
+    def _no_room(self, problem: str, now: float) -> None:
+        """Leave it to other pools for a while: another replica would not be placed either."""
+        self._start_problem = problem
+        self._start_at = max(self._start_at, now + min(UNPLACED_FIRST * 2**self._unplaced_in_a_row, UNPLACED_LONGEST))
+        self._unplaced_in_a_row = min(self._unplaced_in_a_row + 1, 16)
+
     # ---- the pool
+
+    def _replaced(self, intents: Sequence[Intent], facts: PoolFacts, plan: Plan) -> list[Intent]:
+        """End those that are wedged, so that others are started; returns all intents as they are then."""
+        ended = {}
+        free = [intent for intent in intents if intent.address not in facts.held]
+        for intent, problem in self.unwell.to_replace(free, facts):
+            # It is no start that has failed, so the next one need not wait.
+            self.failures.append(Failure(facts.now, intent, problem))
+            self.failed += 1
+            ended[intent.id] = msgspec.structs.replace(intent, state="stop", since=facts.now, grace=0.0)
+            self._stop(ended[intent.id], facts.now, plan)
+        plan.puts.update(ended)
+        return [ended.get(intent.id, intent) for intent in intents]
 
     def _strangers(
         self, seen: Sequence[LaunchedReplica], now: float, plan: Plan
@@ -277,7 +312,8 @@ class PoolReconciler:
         running = [intent for intent in intents if intent.state == "run"]
         now = facts.now
         if len(running) > count:
-            for intent in sorted(running, key=lambda intent: _worth(intent, facts))[: len(running) - count]:
+            free = [intent for intent in running if intent.address not in facts.held]
+            for intent in sorted(free, key=lambda intent: _worth(intent, facts))[: len(running) - count]:
                 self._retire(intent, facts, plan)
             return
         missing = max(count - len(running) - coming, 0)
@@ -306,18 +342,23 @@ class PoolReconciler:
         self._stop(ended, now, plan)
 
 
-def _worth(intent: Intent, facts: PoolFacts) -> tuple[bool, float, float, float]:
+def _worth(intent: Intent, facts: PoolFacts) -> tuple[int, bool, float, float, float]:
     """Order replicas by what is lost with them, the least first.
 
-    Those that do not serve yet go first, the last started first of all; then those with the least cached and running.
+    Those that serve no more go first, then those that do not serve yet, the last started before others; then those with
+    the least cached and running. Where a launcher can only end the last of them, that comes before everything.
     """
+    seen = facts.observed.get(intent.id)
+    place = -seen.place if seen is not None and seen.place is not None else 0
     serves = step_of(intent, facts) is LaunchStep.READY
+    if unwell(intent, facts):
+        return place, False, -inf, 0.0, 0.0
     if not serves:
-        return False, -intent.made, 0.0, 0.0
+        return place, False, -intent.made, 0.0, 0.0
     use: Use | None = facts.uses.get(intent.address)
     if use is None:
-        return True, 0.0, 0.0, -intent.made
-    return True, use.kv_used, float(use.in_flight), -intent.made
+        return place, True, 0.0, 0.0, -intent.made
+    return place, True, use.kv_used, float(use.in_flight), -intent.made
 
 
 def new_intent(pool: ScaledPool, id_: str, now: float, *, spot: bool = False) -> Intent:

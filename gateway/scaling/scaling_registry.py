@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from gateway.config.base import Record
 from gateway.config.settings import Config
-from gateway.scaling.overrides import NO_OVERRIDE, Override, override_of, place_of, read_overrides
+from gateway.scaling.overrides import NO_OVERRIDE, Override, override_of, place_of, stored_overrides
 from gateway.scaling.settings import ScaledModel, scaled_models, shape_name
 from gateway.scaling.status import (
     FRESH_SECONDS,
@@ -63,7 +63,7 @@ class ScalingRegistry:
         if model is not None:
             self._model(model)
         now, status = await read_status(self._storage)
-        overrides = await read_overrides(self._storage)
+        overrides = (await stored_overrides(self._storage)).found
         told = {} if status is None else {one.model: one for one in status.models}
         wanted = [one for one in self._models.values() if model in (None, one.name)]
         age = None if status is None else max(now - status.at, 0.0)
@@ -141,7 +141,7 @@ class ScalingRegistry:
             if after == before:
                 return before
             written = b"" if after == NO_OVERRIDE else msgspec.json.encode(after)
-            entry = Entry(actor, action, model, raw, written)
+            entry = Entry(actor, action, model, msgspec.json.encode(before) if raw else b"", written)
             return after if await commit(self._storage, [Step(place, raw, written)], entry) else None
 
         done = await until_committed(handle)

@@ -17,12 +17,16 @@ _DEFAULTS: Final = Scaling()
 
 
 class ScaledPool(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool that scales. The indexes are its places in the configuration; `start_timeout` is in seconds."""
+    """A pool that scales. The indexes are its places in the configuration; `start_timeout` is in seconds.
+
+    `registers`: its replicas register themselves.
+    """
 
     model: str
     name: str
     launcher: LauncherName
     version: str
+    registers: bool
     scaling: PoolScaling
     start_timeout: float
     model_index: int
@@ -35,11 +39,12 @@ class ScaledPool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaledModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model with pools that scale."""
+    """A model with pools that scale. `fixed` are the names of the others, which `scaling` has as well."""
 
     name: str
     mode: Mode
     pools: Sequence[ScaledPool]
+    fixed: Sequence[str]
     scaling: ModelScaling
 
 
@@ -72,19 +77,25 @@ def shape_name(shape: Shape) -> str:
 
 def _scaled_model(model: Model, pools: Sequence[ScaledPool]) -> ScaledModel:
     settings = model.scaling or _DEFAULTS
+    fixed = [_fixed_pool(pool) for pool in model.pools if pool.scaling is None]
     return ScaledModel(
         name=model.name,
         mode=settings.mode,
         pools=pools,
+        fixed=[pool.name for pool in fixed],
         scaling=ModelScaling(
             model=model.name,
-            pools=[pool.scaling for pool in pools],
+            pools=[*(pool.scaling for pool in pools), *fixed],
             slo=slo_of(model),
             budget=settings.budget_per_hour,
             down_seconds=settings.down_seconds,
             idle_seconds=settings.idle_seconds,
         ),
     )
+
+
+def _fixed_pool(pool: Pool) -> PoolScaling:
+    return PoolScaling(name=pool.name, shape=pool.shape.value, role=pool.role, min=0, max=0, fixed=True)
 
 
 def _scaled_pool(model: Model, pool: Pool, model_index: int, pool_index: int) -> ScaledPool | None:
@@ -96,6 +107,7 @@ def _scaled_pool(model: Model, pool: Pool, model_index: int, pool_index: int) ->
         name=pool.name,
         launcher=pool.launcher,
         version=pool.version,
+        registers=pool.is_registered,
         start_timeout=bounds.start_timeout_seconds,
         model_index=model_index,
         pool_index=pool_index,

@@ -127,6 +127,10 @@ class ModelStatus(Record, frozen=True, kw_only=True):
     mode: Mode
     paused: Annotated[bool, Meta(description="An operator has paused it: nothing is started or stopped.")] = False
     pools: Sequence[PoolStatus]
+    fixed: Annotated[
+        Mapping[str, int],
+        Meta(description="Ready replicas of the pools without a launcher, which are counted and cost nothing more."),
+    ] = {}
     cost_per_hour: Annotated[
         float | None, Meta(description="Of what runs, starts and stops; null: a price is not known.")
     ] = None
@@ -156,6 +160,7 @@ class ScalingStatus(Record, frozen=True, kw_only=True):
     at: float
     controller: ControllerStatus
     models: Sequence[ModelStatus]
+    heeds: Annotated[Mapping[str, int], Meta(description="Version of what shapes hold that is heeded, by model.")] = {}
 
 
 _DECODER: Final = msgspec.json.Decoder(ScalingStatus)

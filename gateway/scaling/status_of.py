@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from gateway.scaling.facts.pool_facts import PoolFacts, step_of
 from gateway.scaling.intents import Intent
 from gateway.scaling.launcher_calls import LauncherCalls
-from gateway.scaling.lease import Holder
+from gateway.scaling.leasing.lease import Holder
 from gateway.scaling.model_controller import ModelController, PoolCounts
-from gateway.scaling.pool_facts import PoolFacts, step_of
 from gateway.scaling.reconcile import Failure
 from gateway.scaling.settings import ScaledPool, shape_name
 from gateway.scaling.status import (
@@ -55,6 +55,7 @@ def status_of(
         at=now,
         controller=ControllerStatus(name=holder.name, since=holder.since, token=holder.token),
         models=[_model(one, facts, calls, times, now, warnings) for one in models],
+        heeds={one.model.name: one.holds.version for one in models if one.holds.version},
     )
 
 
@@ -73,6 +74,7 @@ def _model(
         mode=one.model.mode,
         paused=one.override.paused,
         pools=pools,
+        fixed={name: seen.ready for name, seen in one.fixed.items()},
         cost_per_hour=_cost(one),
         wanted_cost_per_hour=decision.cost if decision is not None else None,
         budget_per_hour=one.model.scaling.budget,
@@ -80,7 +82,7 @@ def _model(
         forecast=_forecast(one.forecast),
         decisions=list(one.decisions),
         decided=dict(one.decided),
-        warnings=[*warnings, *(decision.warnings if decision is not None else ())],
+        warnings=[*warnings, *one.warnings, *(decision.warnings if decision is not None else ())],
     )
 
 
@@ -121,7 +123,7 @@ def _pool(
         start_seconds=_start_seconds(counts.ready, facts),
         reason=decided.reason if decided is not None else "",
         launcher_errors=calls.errors + one.pools[pool.name].failed,
-        problem=calls.problem or one.pools[pool.name].unavailable(now),
+        problem=calls.problem(pool.place) or one.pools[pool.name].unavailable(now),
     )
 
 

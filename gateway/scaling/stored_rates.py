@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.scaling.lease import Write
+from gateway.scaling.leasing.lease import Write
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE
 from replicas.controller.forecast.fit import FitResult, fit_forecast
@@ -54,7 +54,7 @@ class StoredRates:
         if self._bins.last != self._fitted and (self._fitting is None or self._fitting.done()):
             self._fitted = self._bins.last
             self._fitting = asyncio.create_task(self._fit(self._bins, now))
-        if now - self._written_at < WRITE_SECONDS:
+        if 0.0 <= now - self._written_at < WRITE_SECONDS:
             return []
         self._written_at = now
         return [Write("put", RATES, self._model, msgspec.json.encode(self._bins))]

@@ -30,7 +30,8 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
     reasons, warnings = list(sizing.reasons), [*_missing(states), *sizing.warnings]
     counts, spots = {}, {}
     lost_at = dict(memory.spot_lost_at)
-    for name, state in states.items():
+    scaled = {name: state for name, state in states.items() if not state.settings.fixed}
+    for name, state in scaled.items():
         count = min(max(sizing.counts[name] if state.seen else state.counted, state.settings.min), state.most)
         fastest = max(
             most_now(scaling, state.settings, memory.wanted, now, state.counted), sizing.measured.get(name, 0)
@@ -65,9 +66,9 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
             name: PoolDecision(
                 wanted=wanted[name], spot=spots[name].spot, needed=sizing.needed[name], reason=reasons[0]
             )
-            for name in states
+            for name in scaled
         },
-        cost=_cost(states, snapshot, wanted, spots),
+        cost=_cost(scaled, snapshot, wanted, spots),
         inputs=sizing.inputs,
         reasons=reasons,
         warnings=warnings,
@@ -89,13 +90,16 @@ def _idle(scaling: ModelScaling, memory: Memory, now: float) -> Sizing | None:
     if idle < scaling.idle_seconds or any(pool.min for pool in scaling.pools):
         return None
     nothing = {pool.name: 0 for pool in scaling.pools}
+    known = 0.0 if memory.since is None else now - memory.since
+    # At first nothing is known of before, nor after a hole.
+    lasted = f"for {idle:.0f} s" if idle <= known else "as far back as is known"
     return Sizing(
         counts=nothing,
         needed=nothing,
         measured=nothing,
         memory=memory,
         inputs={"idle_seconds": idle},
-        reasons=[f"No request has come for {idle:.0f} s."],
+        reasons=[f"No request has come {lasted}."],
     )
 
 

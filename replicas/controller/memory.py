@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from replicas.controller.forecast.rate_history import Outage, RateSample
 from replicas.controller.outcomes import HEADROOM, PendingSignals
-from replicas.controller.rate_history import Outage, RateSample
 from replicas.controller.workload import Workload
 
 

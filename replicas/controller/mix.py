@@ -24,10 +24,14 @@ class PoolRange:
 
 
 def deciding_prices(pools: Sequence[PoolScaling]) -> dict[str, float]:
-    """Return a price for each pool: unknown ones count as the dearest, by GPU, that is known; all unknown: the GPUs."""
-    known = [pool.price / pool.shape.gpus for pool in pools if pool.price is not None]
-    dearest = max(known, default=1.0)
-    return {pool.name: dearest * pool.shape.gpus if pool.price is None else pool.price for pool in pools}
+    """Return a price for each pool: unknown ones count as the dearest, by GPU, that is known; all unknown: the GPUs.
+
+    What runs in fixed pools is paid for anyway.
+    """
+    scaled = [pool for pool in pools if not pool.fixed]
+    dearest = max((pool.price / pool.shape.gpus for pool in scaled if pool.price is not None), default=1.0)
+    prices = {pool.name: dearest * pool.shape.gpus if pool.price is None else pool.price for pool in scaled}
+    return prices | {pool.name: 0.0 for pool in pools if pool.fixed}
 
 
 def cheapest_mix(ranges: Sequence[PoolRange], capacity: FleetCapacity, rate: float) -> dict[str, int] | None:

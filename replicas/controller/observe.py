@@ -4,14 +4,14 @@ from math import isfinite
 
 import msgspec
 
+from replicas.controller.forecast.rate_history import RateSample, sampled, with_outage, with_sample
 from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory
 from replicas.controller.pool_state import learned_startups
-from replicas.controller.rate_history import RateSample, sampled, with_outage, with_sample
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.snapshot import Demand, Snapshot
 from replicas.controller.stability import HOLE
-from replicas.controller.workload import workload_of
+from replicas.controller.workload import learned_workload
 
 #: Seconds that a change of what runs needs to show in what clients see.
 SETTLE = 60.0
@@ -49,7 +49,7 @@ def observed(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> Memor
         sample=sample,
         outage=with_outage(memory.outage, memory.history, sample),
         needs=tuple(need for need in memory.needs if need.at <= now),
-        workload=workload_of(demand) or memory.workload,
+        workload=learned_workload(memory.workload, demand, now - (now if memory.at is None else memory.at)),
         startup=startup,
         oldest_start=oldest,
         ready=ready,

@@ -15,7 +15,8 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     """A pool's settings with its replicas now. `coming` are starting ones that are counted on, `stuck` those that are
     not.
 
-    `seen` is false where the snapshot lacks the pool: then what was wanted last is taken for what runs.
+    `seen` is false where the snapshot lacks the pool: then what was wanted last is taken for what runs. The bounds of a
+    fixed pool are what is ready.
     """
 
     settings: PoolScaling
@@ -62,11 +63,13 @@ def pool_states(scaling: ModelScaling, snapshot: Snapshot, memory: Memory) -> di
         now = seen or PoolSnapshot(ready=max(last.get(pool.name, pool.min), pool.min))
         startup = now.startup_seconds or memory.startup.get(pool.name) or pool.startup_seconds
         stuck = sum(age > STUCK * startup for age in now.starting)
+        ready = max(now.ready, 0)
         states[pool.name] = PoolState(
-            settings=pool,
+            settings=msgspec.structs.replace(pool, min=ready, max=ready) if pool.fixed else pool,
             snapshot=now,
-            startup=startup,
-            ready=max(now.ready, 0),
+            # Nothing is ever waited for there.
+            startup=0.0 if pool.fixed else startup,
+            ready=ready,
             coming=len(now.starting) - stuck,
             stuck=stuck,
             seen=seen is not None,

@@ -23,7 +23,9 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
 class PoolScaling(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds and prices of one pool's replicas. Prices are US dollars for a replica and hour; None: unknown.
 
-    `startup_seconds` holds until starts have been seen. `spot_max` is how many of `max` may be preemptible.
+    `startup_seconds` holds until starts have been seen. `spot_max` is how many of `max` may be preemptible. `fixed`:
+    nothing starts or stops its replicas; those that are ready are capacity that costs nothing more, and no bound or
+    price of it counts.
     """
 
     name: str
@@ -35,6 +37,7 @@ class PoolScaling(msgspec.Struct, frozen=True, kw_only=True):
     spot_price: float | None = None
     spot_max: int = 0
     startup_seconds: float = 120.0
+    fixed: bool = False
 
 
 class ModelScaling(msgspec.Struct, frozen=True, kw_only=True):

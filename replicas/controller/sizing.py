@@ -5,12 +5,13 @@ from math import ceil
 
 import msgspec
 
+from protos.types import Role
 from replicas.controller.cost_gate import gated
 from replicas.controller.fleet_capacity import FleetCapacity
 from replicas.controller.lateness import lateness
 from replicas.controller.memory import Memory, NeededRate
-from replicas.controller.mix import PoolRange, cheapest_mix
-from replicas.controller.needed_rate import NeededNow, needed_rate
+from replicas.controller.mix import PoolRange, cheapest_mix, deciding_prices
+from replicas.controller.needed_rate import NeededNow, backlog_now, expected_backlog, needed_rate
 from replicas.controller.observe import SETTLE
 from replicas.controller.outcomes import BUSY_MISS, learned_factor, learned_headroom, with_signals
 from replicas.controller.plan import Plan, counted, least_serving, with_less, with_more
@@ -32,7 +33,8 @@ PRESSED = 1.1
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """Counts by pool, those that the load alone needs, the memory with that need, and what there is to say of it.
 
-    `measured` are those that serve what comes now, whatever is expected: what was measured needs no bound of change.
+    `measured` are those that serve what comes now and what waits, whatever else is expected: what was measured needs no
+    bound of change.
     """
 
     counts: Mapping[str, int]
@@ -59,7 +61,7 @@ def sized(
     capacity = FleetCapacity(scaling, replicas, memory.factor)
     served = capacity.rate({name: state.ready for name, state in states.items()})
     startup = max(state.startup for state in states.values())
-    backlog = _backlog(scaling, snapshot, states, capacity, served)
+    backlog = backlog_now(scaling, snapshot, states, capacity, served)
     settle = SETTLE + max(replica.answer_seconds for replica in replicas.values())
     memory = msgspec.structs.replace(
         _judged(scaling, memory, memory.at, snapshot, served, backlog), settle_seconds=settle
@@ -68,16 +70,15 @@ def sized(
         memory.history,
         memory.sample,
         outage=memory.outage,
-        backlog=backlog,
+        backlog=expected_backlog(states, capacity, memory.sample.mean, backlog, startup),
         startup=startup,
         headroom=memory.headroom,
         forecast=snapshot.forecast,
     )
-    memory = msgspec.structs.replace(
-        memory, needs=with_need(memory.needs, NeededRate(now, need.rate), scaling.down_seconds)
-    )
+    lasting = NeededRate(now, need.lasting_rate)
+    memory = msgspec.structs.replace(memory, needs=with_need(memory.needs, lasting, scaling.down_seconds))
     highest = max(old.rate for old in memory.needs)
-    window = down_window(scaling, startup, need.rate, highest, need.lasting)
+    window = down_window(scaling, startup, lasting.rate, highest, need.lasting)
     kept = kept_need(memory, now, window)
     reasons, warnings = [need.reason], list(need.warnings)
     felt = _felt(scaling, memory, snapshot, states, served)
@@ -94,9 +95,11 @@ def sized(
         reasons.insert(0, felt.plan.reason)
     elif _late(scaling, snapshot) and need.rate > IDLE * served:
         reasons.append("Clients wait too long, so nothing is given back.")
+    elif backlog > 0:
+        reasons.append(f"{backlog:.0f} requests wait beyond what runs, so nothing is given back.")
     elif kept is not None:
-        # What the forecast expects of the next minutes is kept, too.
-        rate = max(kept, need.lasting or 0.0)
+        # What the forecast expects of the next minutes is kept, too; what a backlog had asked for goes with it.
+        rate = max(kept, need.rate, need.lasting or 0.0)
         less = _less(states, pools, capacity, rate, memory.served, change_mix=_steady(scaling, memory, now))
         if less is not None:
             counts = less.counts
@@ -106,7 +109,7 @@ def sized(
         counts = bought.counts
         reasons.insert(0, bought.reason)
         warnings.append(bought.reason)
-    measured = with_more(states, pools, capacity, need.steady)
+    measured = with_more(states, pools, capacity, need.steady + need.backlog)
     needed = cheapest_mix(pools, capacity, need.rate) or {pool.name: pool.most for pool in pools}
     inputs = {
         **_need_inputs(need, kept),
@@ -159,6 +162,7 @@ def _felt(
     inputs: dict[str, float] = {}
     grown = counted(states)
     pressed = 0.0
+    lacking: dict[Role, int] = {}
     for name, signals in found.items():
         known = weights.get(name, WEIGHTS)
         pressed_here = pressure(signals, known)
@@ -167,11 +171,31 @@ def _felt(
         inputs.update({f"weight_{signal}_{name}": known[signal] for signal in WEIGHTS})
         # Where less than half of what is ready has work, more of it is no help.
         if pressed_here > PRESSED and (signals.tokens > BUSY_MISS or not served):
-            pressed = max(pressed, pressed_here)
-            grown[name] = min(ceil(states[name].ready * pressed_here), max(states[name].most, grown[name]))
+            pressed, state = max(pressed, pressed_here), states[name]
+            more = ceil(state.ready * pressed_here)
+            grown[name] = min(more, max(state.most, grown[name]))
+            if state.settings.fixed:
+                role = state.settings.role
+                lacking[role] = lacking.get(role, 0) + (more - state.ready) * state.settings.shape.gpus
+    for role, gpus in lacking.items():
+        _grow_beside(grown, states, role, gpus)
     if not pressed or grown == counted(states) or any(state.coming for state in states.values()):
         return _Felt(inputs, None, memory)
     return _Felt(inputs, Plan(counts=grown, reason=f"The pressure is {pressed:.2f}."), memory)
+
+
+def _grow_beside(grown: dict[str, int], states: Mapping[str, PoolState], role: Role, gpus: int) -> None:
+    """Have `grown` get the GPUs that fixed pools of a role lack, in a pool of that role that can grow."""
+    prices = deciding_prices([state.settings for state in states.values()])
+    growing = [
+        name
+        for name, state in states.items()
+        if not state.settings.fixed and state.settings.role is role and state.most > grown[name]
+    ]
+    if growing:
+        name = min(growing, key=lambda name: (prices[name] / states[name].settings.shape.gpus, name))
+        more = ceil(gpus / states[name].settings.shape.gpus)
+        grown[name] = max(grown[name], min(states[name].ready + more, states[name].most))
 
 
 def _judged(
@@ -220,31 +244,18 @@ def _felt_alone(
         reasons.append("What a replica serves is not known yet, so nothing is given back.")
     else:
         reasons.append("Nothing runs, and what a replica serves is not known yet: the least that serves is enough.")
-    counts = _at_least(counts, least_serving(pools))
+    least = least_serving(pools)
+    counts = _at_least(counts, least)
+    # Of a size that is set it is not known how much of it the load asks for.
+    unknown = snapshot.pinned if plan is None else ()
     return Sizing(
         counts=counts,
-        needed=counts,
-        measured=least_serving(pools),
+        needed={name: least[name] if name in unknown else count for name, count in counts.items()},
+        measured=least,
         memory=felt.memory,
         inputs=felt.inputs,
         reasons=reasons,
     )
-
-
-def _backlog(
-    scaling: ModelScaling,
-    snapshot: Snapshot,
-    states: Mapping[str, PoolState],
-    capacity: FleetCapacity,
-    served: float,
-) -> float:
-    """Return the requests that are there beyond what those ready run, and begin within the target TTFT."""
-    waiting = float(max(snapshot.demand.waiting, 0))
-    for name, state in states.items():
-        held = max(state.snapshot.running, 0) + max(state.snapshot.waiting, 0)
-        if state.ready:
-            waiting += max(0.0, held - state.ready * capacity.replicas[name].slots)
-    return max(0.0, waiting - served * scaling.slo.first_token(snapshot.demand.prompt_tokens))
 
 
 def _less(

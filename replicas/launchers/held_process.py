@@ -82,6 +82,10 @@ class Holder:
             self.kill()
         return True
 
+    def tell_held(self) -> bool:
+        """Send SIGTERM if the process lives; whether it does, and has begun."""
+        return self.held and self.tell()
+
     def kill(self) -> None:
         """Send SIGKILL to the process and to its children."""
         if self.pid:

@@ -37,12 +37,14 @@ async def run_hook(
     """
     # With pipes of asyncio's own the end of a command that has left a child behind would not be seen.
     reads, writes = zip(os.pipe(), os.pipe(), strict=True)
+    # Other event loops take nothing but a dict.
+    own = None if environment is None else dict(environment)
     try:
         with tempfile.TemporaryFile() as given:
             given.write(document)
             given.seek(0)
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=given, stdout=writes[0], stderr=writes[1], env=environment, start_new_session=True
+                *command, stdin=given, stdout=writes[0], stderr=writes[1], env=own, start_new_session=True
             )
     except OSError as error:
         for descriptor in reads:

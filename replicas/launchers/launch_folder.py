@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,13 @@ from typing import Final
 import msgspec
 
 from observability.printable import printable
-from replicas.launchers.held_process import try_lock
+from replicas.launchers.held_process import Holder, try_lock
 from replicas.launchers.launcher import LauncherError, ReplicaOrder
+
+log = logging.getLogger(__name__)
+
+#: The variable in which a replica's process has its record as it was at its start.
+RECORD_VARIABLE: Final = "PENSTOCK_LAUNCHED"
 
 #: Seconds for which a call waits for another controller's call, which takes milliseconds unless that is stopped.
 _LOCK_SECONDS: Final = 5.0
@@ -47,7 +53,8 @@ _DECODER: Final = msgspec.json.Decoder(LaunchRecord)
 class LaunchFolder:
     """The folder. `ID.json` is a record, `ID.lock` the process's lock, `ID.log` its output.
 
-    `ID.slot` is there while a process in wait is being told to become the replica (standby_slots.py).
+    `ID.slot` is there while a process in wait is being told to become the replica (standby_slots.py). `ID.unreadable`
+    is a record that could not be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,27 +116,54 @@ class LaunchFolder:
             os.close(descriptor)
 
     def records(self) -> dict[str, LaunchRecord]:
-        """All records by id.
+        """All records by id. One that cannot be read is set aside; the process that it was of has another copy.
 
         Raises:
-            LauncherError: One cannot be read; what runs cannot be said then.
             OSError: The folder cannot be read.
         """
         found = {}
         for path in sorted(self._path.glob("*.json")):
             try:
-                record = _DECODER.decode(path.read_bytes())
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise LauncherError(f"{path}: not a record of a replica: {error}") from error
+                record = _record(path.read_bytes(), path.stem)
+            except _UNREADABLE as error:
+                restored = self._restored(path, error)
+                if restored is None:
+                    continue
+                record = restored
             found[record.order.id] = record
         return found
 
     def write(self, record: LaunchRecord) -> None:
-        """Write a record whole, or not at all. Raises OSError."""
+        """Write a record whole, or not at all, also where the machine loses its power. Raises OSError."""
         path = self._path / f"{record.order.id}.json"
         new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(record))
+        with new.open("wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(file.fileno())
         new.replace(path)
+        folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _restored(self, path: Path, error: Exception) -> LaunchRecord | None:
+        """Set an unreadable record aside, and return it anew if its process runs and has it. Raises OSError."""
+        id_, aside = path.stem, path.with_suffix(".unreadable")
+        holder = Holder(self.lock_path(id_))
+        record = _of_process(holder.pid, id_) if holder.held else None
+        path.replace(aside)
+        if record is not None:
+            self.write(record)
+            then = f"it is made anew from the environment of process {holder.pid}"
+        elif holder.held:
+            then = f"process {holder.pid or '?'} runs, and is looked after only if it registers"
+        else:
+            self.lock_path(id_).unlink(missing_ok=True)
+            then = "nothing of it runs"
+        log.warning("%s: not a record of a replica (%s); set aside as %s, and %s", path, error, aside.name, then)
+        return record
 
     def remove(self, record: LaunchRecord) -> None:
         """Remove a record with its lock and its log. Raises OSError."""
@@ -156,3 +190,24 @@ class LaunchFolder:
                 log.truncate(0)
                 with path.open("ab") as end:
                     end.write(kept)
+
+
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _record(raw: bytes, id_: str) -> LaunchRecord:
+    """Decode a record. Raises one of `_UNREADABLE`."""
+    record = _DECODER.decode(raw)
+    if record.order.id != id_:
+        raise ValueError(f"it is of {record.order.id!r:.80}")
+    return record
+
+
+def _of_process(pid: int, id_: str) -> LaunchRecord | None:
+    """Return the record that a process of this user has in its environment; None: it has none."""
+    prefix = f"{RECORD_VARIABLE}=".encode()
+    with contextlib.suppress(OSError, *_UNREADABLE):
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if variable.startswith(prefix):
+                return _record(variable.removeprefix(prefix), id_)
+    return None

@@ -1,7 +1,7 @@
 """Define `Launcher`, the seam for whatever starts and stops replicas, and the values that it takes and gives."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -34,6 +34,10 @@ class LaunchedReplica(msgspec.Struct, frozen=True, kw_only=True):
     `address` is empty while unknown. `step` is how far the launcher can see: one that knows processes alone says
     `process` for as long as the process lives, and the replica's own registration says the rest. `problem` says why it
     failed. `preempted_at`: when preemptible capacity will be taken away, in seconds since the epoch.
+
+    `registers_as` is the launch id that it registers under where that is another one than `id`. `is_unplaced`: it has
+    failed because nowhere is room for it, so that another one would fail as well. Of replicas with a `place` only those
+    with the highest can be stopped without starting others anew.
     """
 
     id: str
@@ -45,10 +49,25 @@ class LaunchedReplica(msgspec.Struct, frozen=True, kw_only=True):
     spot: bool = False
     problem: str = ""
     preempted_at: float | None = None
+    registers_as: str = ""
+    is_unplaced: bool = False
+    place: int | None = None
 
 
 class LauncherError(Exception):
     """The launcher could not do it, or not all of it: one line for operators. `observe` tells what runs."""
+
+
+class PoolsUnknown(LauncherError):
+    """The launcher cannot tell now which replicas of some pools run; nothing follows from that, and others go on.
+
+    `unknown` says why, in a line for each, by model and pool; `seen` is what runs of all others.
+    """
+
+    def __init__(self, unknown: Mapping[tuple[str, str], str], seen: Sequence[LaunchedReplica]) -> None:
+        super().__init__("; ".join(dict.fromkeys(unknown.values())))
+        self.unknown = unknown
+        self.seen = seen
 
 
 class Launcher(Protocol):
@@ -67,6 +86,7 @@ class Launcher(Protocol):
 
         Raises:
             LauncherError: It cannot be said now; nothing follows from that.
+            PoolsUnknown: It can be said of some pools alone.
         """
         ...
 

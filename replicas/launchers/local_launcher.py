@@ -12,9 +12,9 @@ import msgspec
 
 from protos.launch_step import LaunchStep
 from replicas.launchers.held_process import Holder, start_held
-from replicas.launchers.launch_folder import LaunchFolder, LaunchRecord
+from replicas.launchers.launch_folder import RECORD_VARIABLE, LaunchFolder, LaunchRecord
 from replicas.launchers.launcher import ID, LaunchedReplica, LauncherError, ReplicaOrder
-from replicas.launchers.standby_slots import StandbySlots
+from replicas.launchers.standby_slots import StandbySlots, gpu_environment
 
 #: Seconds beyond the grace that a process has to end.
 KILL_MARGIN_SECONDS: Final = 5.0
@@ -48,8 +48,7 @@ class LocalLauncher:
             address_of: Gives the address of a replica by its id: `unix:/PATH`, in a folder that exists.
             environment: The environment of the processes.
             gpus: Indexes of the GPUs that can be given, as `nvidia-smi` counts them; None: none are given.
-            standby: Processes in wait, one of which is taken where there is one; only without GPUs, since such a
-                process cannot be given any later.
+            standby: Processes in wait, one of which is taken where there is one.
             clock: This machine's monotonic clock, which all its processes share.
         """
         self._folder = LaunchFolder(folder)
@@ -61,6 +60,8 @@ class LocalLauncher:
         self._clock = clock
         #: Process ids of this process's children, by the id of their replica.
         self._children: dict[str, int] = {}
+        #: When processes without a record that were told to end are killed, by the id of their replica.
+        self._unrecorded: dict[str, float] = {}
 
     def join(self) -> None:
         """Say that this process looks after what the folder's launchers have started.
@@ -122,18 +123,17 @@ class LocalLauncher:
             # The starter may have been killed between its record and the process.
             if holder.held or holder.pid or known.kill_at is not None:
                 return known
-        gpus = self._free_gpus(order, records.values())
         address = self._address_of(order.id)
+        gpus = self._choose_gpus(order, address, records.values())
         record = LaunchRecord(order=order, address=address, since=time.time(), gpus=gpus)
         self._folder.write(record)
-        environment = dict(self._environment)
+        environment = {**self._environment, RECORD_VARIABLE: msgspec.json.encode(record).decode()}
         if self._gpus is not None:
-            # Without the order CUDA counts from the fastest GPU on.
-            environment |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+            environment |= gpu_environment(gpus)
         try:
             _remove_socket(address)
             command = self._command_of(order, address)
-            pid = self._run(order, command, environment)
+            pid = self._run(record, command, environment)
         except BaseException:
             self._folder.remove(record)
             raise
@@ -141,35 +141,56 @@ class LocalLauncher:
             self._children[order.id] = pid
         return record
 
-    def _run(self, order: ReplicaOrder, command: Sequence[str], environment: Mapping[str, str]) -> int | None:
+    def _run(self, record: LaunchRecord, command: Sequence[str], environment: Mapping[str, str]) -> int | None:
         """Let a process in wait become the replica, or start one; return its id if it is a child. Raises OSError."""
-        paths = (self._folder.lock_path(order.id), self._folder.log_path(order.id))
+        id_, gpus = record.order.id, record.gpus
+        paths = (self._folder.lock_path(id_), self._folder.log_path(id_))
         if self._standby is not None:
-            taken, pid = self._standby.take(command, *paths, self._folder.slot_path(order.id))
+            taken, pid = self._standby.take(command, *paths, self._folder.slot_path(id_), gpus)
             if taken:
                 return pid
+            if gpus:
+                self._standby.free(gpus)
         return start_held(command, environment, *paths)
 
-    def _free_gpus(self, order: ReplicaOrder, records: Collection[LaunchRecord]) -> Sequence[int]:
+    def _choose_gpus(self, order: ReplicaOrder, address: str, records: Collection[LaunchRecord]) -> Sequence[int]:
+        """Return GPUs that no replica has: those of a process in wait that fits, else those that none has, at first."""
         if self._gpus is None:
             return ()
-        used = {index for record in records if record.gpus and self._holder(record).held for index in record.gpus}
-        free = [index for index in self._gpus if index not in used]
+        held: Collection[int] = ()
+        if self._standby is not None:
+            offered = self._standby.offered(self._command_of(order, address), order.shape.gpus)
+            if offered is not None:
+                return offered
+            held = self._standby.gpus
+        free = self._unused(records)
         if len(free) < order.shape.gpus:
             raise LauncherError(f"it needs {order.shape.gpus} GPUs, and {len(free)} of {len(self._gpus)} are free")
-        return free[: order.shape.gpus]
+        return sorted(free, key=lambda index: index in held)[: order.shape.gpus]
+
+    def _unused(self, records: Collection[LaunchRecord]) -> list[int]:
+        """The GPUs that no replica has."""
+        used = {index for record in records if record.gpus and self._holder(record).held for index in record.gpus}
+        return [index for index in self._gpus or () if index not in used]
 
     def _observe(self) -> list[LaunchedReplica]:
         with _explained(), self._folder.exclusive():
-            seen = [self._look(record) for record in self._folder.records().values()]
+            records = self._folder.records()
+            seen = [self._look(record) for record in records.values()]
+            self._end_unrecorded(records)
             if self._standby is not None:
-                self._standby.fill()
+                self._standby.fill(self._unused(records.values()))
             return [replica for replica in seen if replica is not None]
 
     def _stop(self, ids: Sequence[str], grace_seconds: float) -> None:
         problems = []
         with _explained(), self._folder.exclusive():
-            for id_, record in self._folder.records().items():
+            records = self._folder.records()
+            for id_ in set(ids) - records.keys():
+                if ID.fullmatch(id_) and Holder(self._folder.lock_path(id_)).tell_held():
+                    self._unrecorded.setdefault(id_, self._clock() + grace_seconds + KILL_MARGIN_SECONDS)
+            self._end_unrecorded(records)
+            for id_, record in records.items():
                 try:
                     if id_ in ids and record.gone_at is None:
                         kill_at = self._clock() + grace_seconds + KILL_MARGIN_SECONDS
@@ -183,6 +204,19 @@ class LocalLauncher:
                     problems.append(f"{id_}: {error}")
         if problems:
             raise LauncherError("; ".join(problems))
+
+    def _end_unrecorded(self, records: Collection[str]) -> None:
+        """Kill those processes whose record was lost and that have not ended as they were told. Raises OSError."""
+        for id_, kill_at in list(self._unrecorded.items()):
+            lock = self._folder.lock_path(id_)
+            holder = Holder(lock)
+            if holder.held and id_ not in records:
+                if self._clock() >= kill_at:
+                    holder.kill()
+                continue
+            del self._unrecorded[id_]
+            if id_ not in records:
+                lock.unlink(missing_ok=True)
 
     def _look(self, record: LaunchRecord) -> LaunchedReplica | None:
         """See how a replica is, and do what is due; None: it is gone. Raises OSError."""

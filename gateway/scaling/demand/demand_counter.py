@@ -18,6 +18,8 @@ from routing.health.replica_status import ReplicaStatus
 WINDOW_SECONDS: Final = 30.0
 #: Seconds after which a request's tokens count less by e.
 MEMORY_SECONDS: Final = 120.0
+#: Long requests that wait which are told of at most, those that need most.
+MOST_LONG: Final = 64
 #: Requests that ended so without a replica wanted one.
 _REFUSED: Final = frozenset((Outcome.SHED, Outcome.TIMEOUT, Outcome.REPLICA_ERROR, Outcome.CLIENT_GONE))
 _ADMITTED: Final = ("at_once", "waited")
@@ -32,6 +34,11 @@ class Fleet(Protocol):
 
     def candidates(self) -> list[ReplicaView]:
         """The replicas that take requests now."""
+        ...
+
+    @property
+    def narrow_tokens(self) -> int:
+        """KV tokens that the narrowest shape holds which its replicas can take; 0: none of them changes its shape."""
         ...
 
 
@@ -51,6 +58,10 @@ class AdmissionQueue(Protocol):
     @property
     def oldest_wait(self) -> float:
         """For how many seconds the oldest one has waited."""
+        ...
+
+    def long_waits(self, over: int) -> Sequence[tuple[int, float]]:
+        """Return the KV tokens that waiting requests need which need more than `over`, with the seconds waited."""
         ...
 
 
@@ -90,8 +101,10 @@ class _Model:
     def __init__(self, targets: Targets, now: float) -> None:
         self._targets = targets
         self._refused = 0
-        #: Sums that fade: requests, prompt, cached and output tokens.
-        self._sums = [0.0, 0.0, 0.0, 0.0]
+        #: Sums that fade: requests, prompt, cached and output tokens, and long requests.
+        self._sums = [0.0, 0.0, 0.0, 0.0, 0.0]
+        #: KV tokens from which on a request is a long one; 0: none is.
+        self._narrow_tokens = 0
         self._faded_at = now
         self._ttft = [0] * BUCKETS
         self._tpot = [0] * BUCKETS
@@ -110,6 +123,7 @@ class _Model:
         sums[1] += record.prompt_tokens
         sums[2] += record.cached_tokens
         sums[3] += record.completion_tokens
+        sums[4] += 0 < self._narrow_tokens < record.prompt_tokens + record.completion_tokens
         target = self._targets.first_token(record.prompt_tokens)
         self._ttft[bucket_of((record.first_token - record.arrived) / target)] += 1
         tokens = record.completion_tokens / max(record.sequences, 1)
@@ -129,7 +143,8 @@ class _Model:
         fade = exp((self._faded_at - now) / MEMORY_SECONDS)
         self._faded_at = now
         self._sums = [value * fade for value in self._sums]
-        ended, prompt, cached, output = self._sums
+        ended, prompt, cached, output, long = self._sums
+        narrow = self._narrow_tokens = fleet.narrow_tokens
         statuses = fleet.statuses()
         return ModelReport(
             window=now - since,
@@ -144,6 +159,8 @@ class _Model:
             oldest_wait=queue.oldest_wait,
             in_flight=sum(status.in_flight for status in statuses),
             pools=_pools(fleet.candidates(), statuses, watch, now),
+            long_waits=sorted(queue.long_waits(narrow), reverse=True)[:MOST_LONG] if narrow else (),
+            long_ended=long,
         )
 
 

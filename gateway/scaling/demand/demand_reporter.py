@@ -1,4 +1,6 @@
-"""A worker's part in scaling: it reports the demand of models that scale, and knows which replicas are to go."""
+"""A worker's part in scaling: it reports the demand of models that scale or change shapes, and knows which replicas
+are to go.
+"""
 
 import asyncio
 import contextlib
@@ -8,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
+from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter, Fleet
 from gateway.scaling.demand.demand_reports import announce_demand, report_demand
@@ -31,6 +34,7 @@ class WatchedFleet(Fleet, Protocol):
     """A fleet whose steps can be watched."""
 
     on_work: Callable[[ReplicaView, Work], None]
+    on_left: Callable[[str], None]
 
 
 class ScaledModel(Protocol):
@@ -47,8 +51,13 @@ class ScaledModel(Protocol):
         ...
 
 
+def is_reported(model: Model) -> bool:
+    """Whether a controller asks for the model's demand."""
+    return model.scales or model.reshape is not None
+
+
 class DemandReporter:
-    """Reports the demand of one worker's models that scale. `counter` is the sink of its records."""
+    """Reports the demand of one worker's models that scale or change shapes. `counter` is the sink of its records."""
 
     def __init__(
         self,
@@ -58,8 +67,8 @@ class DemandReporter:
         models: Mapping[str, ScaledModel],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`models` are all of the worker's, by name. Takes over the `on_work` of those fleets that scale."""
-        targets = {model.name: model.routing.targets or Targets() for model in config.models if model.scales}
+        """`models` are all of the worker's, by name. Takes over `on_work` and `on_left` of the fleets that scale."""
+        targets = {model.name: model.routing.targets or Targets() for model in config.models if is_reported(model)}
         scaled = {name: models[name] for name in targets}
         self.counter = DemandCounter(targets, clock)
         self._storage = storage
@@ -68,8 +77,8 @@ class DemandReporter:
         self._queues = {name: model.admission_queue for name, model in scaled.items()}
         self._watches: dict[str, StepWatch] = {}
         for name, fleet in self._fleets.items():
-            watch = self._watches[name] = StepWatch(fleet.on_work)
-            fleet.on_work = watch.worked
+            watch = self._watches[name] = StepWatch(fleet.on_work, fleet.on_left)
+            fleet.on_work, fleet.on_left = watch.worked, watch.left
         self._away = False
         self._first = FirstReplicas(storage, [model for model in config.models if model.scales], clock)
         self._hurry = asyncio.Event()
@@ -78,6 +87,10 @@ class DemandReporter:
             if isinstance(queue, QueueAtZero):
                 queue.on_wait = self._hurry.set
                 queue.first_replica_in = partial(self._first.seconds, name)
+
+    def use(self, config: Config) -> None:
+        """Go by other settings of the same models from now on."""
+        self._first.use([model for model in config.models if model.scales])
 
     async def run(self) -> None:
         """Report until cancelled: once a second, and at once when a request waits for a first replica."""

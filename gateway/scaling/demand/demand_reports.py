@@ -49,7 +49,9 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `arrivals` are requests that could be served or were refused for want of room; not those refused for their own sake.
     `ended` and the tokens are sums over some minutes, in which older requests count less. `ttft` and `tpot` count the
-    window's requests by the bucket of observed over target.
+    window's requests by the bucket of observed over target. Of a model whose shapes change, `long_waits` are the KV
+    tokens that requests need which wait for a wider replica than the narrowest, each with the seconds that it has
+    waited, and `long_ended` counts those that have ended, as `ended` does.
     """
 
     window: float
@@ -64,6 +66,8 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     oldest_wait: float = 0.0
     in_flight: int = 0
     pools: Mapping[str, PoolReport] = {}
+    long_waits: Sequence[tuple[int, float]] = ()
+    long_ended: float = 0.0
 
 
 Report = dict[str, ModelReport]

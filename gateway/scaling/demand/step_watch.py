@@ -13,14 +13,19 @@ from routing.estimates.step_model import LearnedSteps
 BUSY_SECONDS: Final = 30.0
 
 _OnWork = Callable[[ReplicaView, Work], None]
+_OnLeft = Callable[[str], None]
 
 
 class StepWatch:
     """Learns step times by pool, whatever policy routes, by the model that the default policy routes with."""
 
-    def __init__(self, on_work: _OnWork) -> None:
-        """`on_work` took the fleet's steps so far, and still gets them; `worked` takes its place."""
+    def __init__(self, on_work: _OnWork, on_left: _OnLeft) -> None:
+        """`on_work` and `on_left` took the fleet's reports so far, and still get them.
+
+        `worked` and `left` take their places.
+        """
         self._on_work = on_work
+        self._on_left = on_left
         self._classes = ReplicaClasses()
         self._views: dict[str, ReplicaView] = {}
         self._busy: dict[str, int] = {}
@@ -39,6 +44,11 @@ class StepWatch:
         self._busy[pool] = self._busy.get(pool, 0) + work.us
         self._classes.of(view).learn(work)
         self._on_work(view, work)
+
+    def left(self, replica_id: str) -> None:
+        """Drop a replica that is gone, or of another shape from now on."""
+        self._classes.left(replica_id)
+        self._on_left(replica_id)
 
     def learned(self, pool: str) -> LearnedSteps | None:
         """Return the learned step times of a pool, None before its first step."""

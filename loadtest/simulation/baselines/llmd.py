@@ -12,7 +12,7 @@ saturation detector sheds requests, which is not a policy's task here.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from routing.contracts.policy import Report, RouteRequest, Stepped
+from routing.contracts.policy import Left, Report, RouteRequest, Stepped
 from routing.contracts.units import Unit
 from routing.estimates.replica_class import ReplicaClasses
 from routing.policies.measures import backlog, kv_use
@@ -38,6 +38,8 @@ class Llmd(RankingPolicy):
         """Learn the replicas' prefill speed."""
         if isinstance(report, Stepped):
             self._classes.of(report.view).learn(report.work)
+        elif isinstance(report, Left):
+            self._classes.left(report.replica_id)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
         """Rank by score, among the sticky units if there are any."""

@@ -50,6 +50,7 @@ class Paced:
             self._classes.of(report.view).learn(report.work)
             self._pacing.stepped(report.view, report.work)
         elif isinstance(report, Left):
+            self._classes.left(report.replica_id)
             self._pacing.left(report.replica_id)
         self._policy.observe(report)
 

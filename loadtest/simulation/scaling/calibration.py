@@ -12,9 +12,12 @@ from loadtest.simulation.scaling.load_lengths import Lengths
 from loadtest.simulation.scaling.request_run import RequestRun, in_time
 from loadtest.simulation.scaling.scaling_load import RateCurve, ScalingLoad
 from loadtest.simulation.scaling.virtual_pool import VirtualPool
+from replicas.controller.capacity import replica_capacity
 from replicas.controller.decision import Decision, PoolDecision
-from replicas.controller.scaling_settings import Slo
-from replicas.controller.snapshot import Snapshot
+from replicas.controller.fleet_capacity import FleetCapacity
+from replicas.controller.scaling_settings import ModelScaling, Slo
+from replicas.controller.snapshot import PoolSnapshot, Snapshot
+from replicas.controller.workload import Workload
 from replicas.timing import Batch
 from routing.estimates.step_model import StepModel
 
@@ -123,6 +126,24 @@ class Calibration(msgspec.Struct, frozen=True, dict=True):
             )
         low, high = self._values[place - 1], self._values[place]
         return Steady(*[one + part * (other - one) for one, other in zip(low, high, strict=True)])
+
+
+def predicted(pool: VirtualPool, calibration: Calibration, lengths: Lengths, slo: Slo) -> float:
+    """Return the requests per second and replica that the controller's model says are served in time, of as many
+    replicas as were measured.
+    """
+    limits, steps = pool.limits, calibration.steps
+    seen = PoolSnapshot(
+        ready=REPLICAS,
+        kv_tokens=limits.kv_tokens,
+        max_sequences=limits.max_batch_size,
+        max_step_tokens=limits.max_num_tokens,
+        step_times=steps,
+    )
+    workload = Workload(prompt=lengths.prompt_mean, cached=0.0, output=lengths.output_mean)
+    replica = replica_capacity(pool.scaling.role, seen, steps, workload, slo)
+    scaling = ModelScaling(model="simulated", pools=[pool.scaling], slo=slo)
+    return FleetCapacity(scaling, {pool.name: replica}).rate({pool.name: REPLICAS}) / REPLICAS
 
 
 class _Constant:

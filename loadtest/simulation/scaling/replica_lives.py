@@ -163,9 +163,12 @@ class Lives:
     def _start(self, pool: VirtualPool, *, spot: bool, now: float) -> None:
         life = self._new(pool, spot=spot, now=now)
         self._schedule(now + pool.scaling.startup_seconds, life, Stage.READY)
-        if spot and pool.interruptions_per_hour:
-            notice = now + _HOUR * self._rng.expovariate(pool.interruptions_per_hour)
-            self._schedule(notice, life, Stage.DRAINING)
+        if spot:
+            rate, lost_at = pool.interruptions_per_hour, pool.spot_lost_at
+            notice = now + _HOUR * self._rng.expovariate(rate) if rate else float("inf")
+            notice = min(notice, lost_at) if lost_at >= now else notice
+            if notice < float("inf"):
+                self._schedule(notice, life, Stage.DRAINING)
 
     def _stop(self, life: Life, now: float) -> None:
         if life.stage is Stage.STARTING:

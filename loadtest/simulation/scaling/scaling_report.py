@@ -6,6 +6,7 @@ from typing import Final
 from rich.console import Console
 
 from loadtest.reports.console import new_table
+from loadtest.simulation.scaling.calibration import REPLICAS, predicted
 from loadtest.simulation.scaling.scaling_result import ScalingResult
 from loadtest.simulation.scaling.scaling_study import Measured
 
@@ -42,10 +43,11 @@ def print_scaling(found: Measured, results: Sequence[ScalingResult], out: Consol
     out.print(table)
     slo = load.slo
     for pool in found.scenario.pools:
-        goodput = found.calibrations[pool.name].goodput(slo.in_time)
+        known = found.calibrations[pool.name]
+        goodput, said = known.goodput(slo.in_time), predicted(pool, known, load.lengths, slo)
         out.print(
-            f"{pool.name}: one replica serves {goodput.rate:.3g} requests/s, {slo.in_time:.0%} of them in time, with "
-            f"{goodput.answers:.0f} answers under way."
+            f"{pool.name}: one replica of {REPLICAS} serves {goodput.rate:.3g} requests/s, {slo.in_time:.0%} of them "
+            f"in time, with {goodput.answers:.0f} answers under way; the controller's model says {said:.3g}."
         )
     out.print(
         "Replicas: mean from starts to ends. Over: GPU-hours over those of an oracle that always has just what the "

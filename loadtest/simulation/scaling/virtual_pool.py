@@ -14,13 +14,14 @@ class VirtualPool(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas of `profile` that compute `speed` times as fast as the engine model says.
 
     The time from a start to readiness is `scaling.startup_seconds`. Each spot replica gets a notice after a time that
-    is drawn with the mean of an hour over `interruptions_per_hour`.
+    is drawn with the mean of an hour over `interruptions_per_hour`; all of them at `spot_lost_at` seconds.
     """
 
     scaling: PoolScaling
     profile: str
     speed: float = 1.0
     interruptions_per_hour: float = 0.0
+    spot_lost_at: float = float("inf")
 
     @property
     def name(self) -> str:

@@ -21,15 +21,20 @@ from protos.types import Role, Shape
 from replicas.controller.decision import Decision, PoolDecision
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.snapshot import Snapshot
-from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
+from replicas.launchers.launcher import LaunchedReplica, LauncherError, PoolsUnknown, ReplicaOrder
 from routing.health.replica_status import ReplicaStatus, State
 
 
-def scaled_config(**fields: Any) -> Config:
-    """A configuration with one model `m` and one pool `p` of 0 to 8 replicas; `fields` are the pool's scaling."""
+def scaled_config(*others: dict[str, Any], **fields: Any) -> Config:
+    """A configuration with one model `m` and one pool `p` of 0 to 8 replicas; `fields` are the pool's scaling.
+
+    `others` are further pools.
+    """
     scaling = {"min": 0, "max": 8, "price_per_hour": 2.0, **fields}
     pool = {"name": "p", "engine": "simulated", "replicas": "registered", "launcher": "local", "scaling": scaling}
-    return msgspec.convert({"models": [{"name": "m", "tokenizer": "t", "context": 9, "pools": [pool]}]}, Config)
+    return msgspec.convert(
+        {"models": [{"name": "m", "tokenizer": "t", "context": 9, "pools": [pool, *others]}]}, Config
+    )
 
 
 class FakeLauncher:
@@ -40,6 +45,8 @@ class FakeLauncher:
         self.starts: list[str] = []
         self.stops: list[tuple[str, float]] = []
         self.fails = ""
+        #: Pools of which it cannot say what runs.
+        self.unknown: dict[tuple[str, str], str] = {}
         #: While it is cleared, calls hang.
         self.answers = asyncio.Event()
         self.answers.set()
@@ -63,6 +70,9 @@ class FakeLauncher:
 
     async def observe(self) -> Sequence[LaunchedReplica]:
         await self._called()
+        if self.unknown:
+            known = [one for one in self.replicas.values() if (one.model, one.pool) not in self.unknown]
+            raise PoolsUnknown(self.unknown, known)
         return list(self.replicas.values())
 
     async def stop(self, ids: Sequence[str], grace_seconds: float) -> None:
@@ -118,6 +128,8 @@ class World:
         self.in_flight: dict[str, int] = {}
         #: Replicas that are drained as their workers see it.
         self.drained: set[str] = set()
+        #: Replicas whose engines make no steps, as their workers see it.
+        self.wedged: set[str] = set()
 
     def controller(self, name: str = "one") -> Controller:
         return Controller(
@@ -151,7 +163,7 @@ class World:
             ReplicaStatus(
                 id=f"p/{replica.id}",
                 pool="p",
-                state=State.DRAINED if replica.id in self.drained else State.READY,
+                state=self._state(replica.id),
                 reason="",
                 running=self.in_flight.get(replica.id, 0),
                 waiting=0,
@@ -165,6 +177,9 @@ class World:
             for replica in self.launcher.replicas.values()
         ]
         await self.reporter.report({"m": statuses})
+
+    def _state(self, id_: str) -> State:
+        return State.WEDGED if id_ in self.wedged else State.DRAINED if id_ in self.drained else State.READY
 
     async def ready(self, *ids: str) -> None:
         """Have these replicas, or all that were started, register as ready."""
@@ -211,9 +226,9 @@ def want(controller: Controller, count: int, spot: int = 0) -> None:
 
 
 @contextlib.asynccontextmanager
-async def scaled_world(url: str, **fields: Any) -> AsyncIterator[World]:
+async def scaled_world(url: str, *others: dict[str, Any], **fields: Any) -> AsyncIterator[World]:
     store = Store(url, timeout=5.0)
     try:
-        yield World(store, scaled_config(**fields))
+        yield World(store, scaled_config(*others, **fields))
     finally:
         await store.aclose()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.config.secret_variables import LateSecrets
 from gateway.config.settings import Config
 from gateway.fleets.discovery.registrations import registered
 from gateway.scaling.build_launchers import build_launchers
@@ -42,8 +43,12 @@ def folder(state_dir: Path) -> Iterator[Path]:
                     os.killpg(holder.pid, signal.SIGKILL)
 
 
+def environment_of(pid: int) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
+
 async def test_a_process_in_wait_becomes_a_registered_replica(folder: Path, store_url: str) -> None:
-    launcher = build_launchers(config(folder, store_url, standby=1))["local"]
+    launcher = build_launchers(config(folder, store_url, standby=1), LateSecrets())["local"]
     assert await launcher.observe() == []
     await until(lambda: any(folder.glob("standby-*.sock")))
     (slot,) = (folder / "launched" / "standby").glob("*.lock")
@@ -70,4 +75,17 @@ async def test_a_process_in_wait_becomes_a_registered_replica(folder: Path, stor
 
 
 def test_without_standby_there_are_no_slots(folder: Path, store_url: str) -> None:
-    assert build_launchers(config(folder, store_url))["local"]._standby is None  # type: ignore[attr-defined]
+    assert build_launchers(config(folder, store_url), LateSecrets())["local"]._standby is None  # type: ignore[attr-defined]
+
+
+async def test_a_process_in_wait_keeps_the_gpus_of_its_pool_s_shape(folder: Path, store_url: str) -> None:
+    launcher = build_launchers(config(folder, store_url, standby=1, gpus=[2, 3]), LateSecrets())["local"]
+    await launcher.observe()
+    await until(lambda: any(folder.glob("standby-*.sock")))
+    await launcher.start([ReplicaOrder(id="m-p-1", model="m", pool="p", shape=Shape())])
+    holder = Holder(folder / "launched" / "m-p-1.lock")
+    environment = environment_of(holder.pid)
+    assert b"CUDA_VISIBLE_DEVICES=2" in environment
+    assert not [variable for variable in environment if variable.startswith(b"PENSTOCK_LAUNCHED=")], "it had waited"
+    await launcher.stop(["m-p-1"], 5.0)
+    await until(lambda: not Holder(folder / "launched" / "m-p-1.lock").held)

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from gateway.config.models.scaling import Scaling
-from gateway.scaling import controller
 from gateway.scaling.demand.demand_reports import ModelReport, announce_demand
 from gateway.scaling.intents import drains_of_intents, replica_registry
 from gateway.scaling.reconcile import new_intent
@@ -289,7 +288,7 @@ async def test_a_replica_that_drains_is_shown_so_among_all_replicas(store_url: s
 async def test_a_request_that_waits_for_a_first_replica_is_looked_at_at_once(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller, "ROUND_SECONDS", 30.0)
+    monkeypatch.setattr("gateway.scaling.leasing.leased_rounds.ROUND_SECONDS", 30.0)
     async with scaled_world(store_url) as world:
         one = world.controller()
         await one.renew()

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from gateway.scaling.intents import INTENTS, scaling_drains
-from gateway.scaling.lease import LEASE_SECONDS
-from gateway.scaling.status import read_status
+from gateway.fleets.reports import Reporter
+from gateway.scaling.leasing.lease import LEASE_SECONDS
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.launch_step import LaunchStep
 from protos.types import Shape
 from replicas.launchers.launcher import LauncherError, ReplicaOrder
+from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.scaling.scaled import FakeLauncher, World, scaled_config, scaled_world, scaler_of, want
 from tests.loops import until
 
@@ -116,6 +116,47 @@ async def test_a_launcher_that_hangs_is_waited_for_and_nothing_is_doubled(store_
         assert (await world.status()).pools[0].problem == ""
 
 
+async def test_a_pool_that_cannot_be_looked_at_is_left_alone_and_others_go_on(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scaled_world(store_url) as world:
+        other = {
+            "name": "q",
+            "engine": "simulated",
+            "replicas": "registered",
+            "launcher": "local",
+            "scaling": {"min": 0, "max": 8, "price_per_hour": 2.0},
+        }
+        world.config = scaled_config(other)
+        one = world.controller()
+        scaler_of(one).wanted = {"p": 2, "q": 0}
+        await world.round(one)
+        await world.ready()
+        await world.round(one)
+        before = await world.intents()
+        why = "the role lacks the verb list on pods"
+        world.launcher.unknown = {("m", "p"): why}
+        # What is wanted changes meanwhile, and much time passes.
+        scaler_of(one).wanted = {"p": 3, "q": 1}
+        await world.round(one, seconds=2.0, times=3)
+        scaler_of(one).wanted = {"p": 0, "q": 1}
+        await world.round(one, seconds=200.0, times=2)
+        after = await world.intents()
+        assert {id_: intent for id_, intent in after.items() if intent.pool == "p"} == before
+        assert [world.launcher.replicas[id_].pool for id_ in world.launcher.starts] == ["p", "p", "q"]
+        assert world.launcher.stops == []
+        pools = {pool.name: pool for pool in (await world.status()).pools}
+        assert (pools["p"].problem, pools["q"].problem, pools["p"].ready) == (why, "", 2)
+        # The scaler is told that it cannot grow there.
+        unavailable = {name: pool.unavailable for name, pool in scaler_of(one).snapshots[-1].pools.items()}
+        assert unavailable == {"p": why, "q": ""}
+        world.launcher.unknown = {}
+        await world.round(one, times=6)
+        assert {intent.state for intent in (await world.intents()).values() if intent.pool == "p"} <= {"drain", "stop"}
+    said = [record.getMessage() for record in caplog.records if why in record.getMessage()]
+    assert said == [f"the local launcher: pool p of m is left as it is: {why}"]
+
+
 async def test_a_start_that_fails_is_told_and_tried_again(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     async with scaled_world(store_url) as world:
         one = world.controller()
@@ -184,32 +225,44 @@ async def test_a_store_that_has_lost_everything_leads_to_no_new_and_no_lost_repl
         assert set(await world.intents()) == set(world.launcher.starts)
 
 
-async def test_a_clock_that_jumps_is_told_and_not_followed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replica_drains_until_every_worker_that_was_there_has_said_so_again(store_url: str) -> None:
     async with scaled_world(store_url) as world:
-        one = world.controller()
+        one, other = world.controller(), Reporter(world.store, "other")
+        want(one, 2)
+        await world.round(one)
+        await world.ready()
+        leaving, stays = world.launcher.starts
+        world.in_flight = {leaving: 1, stays: 9}
+
+        async def busy() -> None:
+            replica = world.launcher.replicas[leaving]
+            word = ReplicaStatus("p/x", "p", State.DRAINING, "", 1, 0, 0, 9, 1, 0.0, 0.0, address=replica.address)
+            await other.report({"m": [word]})
+
+        for _ in range(4):
+            await busy()
+            await world.round(one)
         want(one, 1)
         await world.round(one)
-        before = one._clock.now()
-        world.now += 3600.0
-        await world.say()
-        await one.renew()
-        await one.round()
-        assert one._clock.now() >= before
-        assert any("clock has jumped" in warning for warning in (await world.status()).warnings)
-        now, status = await read_status(world.store)
-        assert status is not None
-        assert abs(now - status.at) < 60.0, "what it tells is fresh for those who go by the store's clock"
-
-
-async def test_a_record_that_cannot_be_read_starts_and_stops_nothing(store_url: str) -> None:
-    spoil = Script("return redis.call('HSET', KEYS[1], 'x', '{')")
-    async with scaled_world(store_url) as world:
-        one = world.controller()
-        want(one, 2)
-        await world.store.run(spoil, [INTENTS], [])
-        await world.round(one, times=2)
-        assert world.launcher.starts == []
-        assert await scaling_drains(world.store) == [], "workers go on with the other drains"
+        # The store comes back without its reports, and one of two workers is the first to report again.
+        world.now += 10.0
+        await world.store.run(EXPIRE, ["penstock:{replicas}:reports"], [])
+        await world.store.run(EXPIRE, ["penstock:{replicas}:times"], [])
+        world.in_flight, world.drained = {}, {leaving}
+        await world.ready()
+        await world.round(one, times=6)
+        assert world.launcher.stops == []
+        await busy()
+        await world.round(one)
+        assert world.launcher.stops == []
+        # It has died, and its report ends with it.
+        await world.store.run(Script("return redis.call('ZREM', KEYS[1], 'other')"), ["penstock:{replicas}:times"], [])
+        await world.store.run(
+            Script("return redis.call('HDEL', KEYS[1], 'other')"), ["penstock:{replicas}:reports"], []
+        )
+        await world.ready()
+        await world.round(one, times=10)
+        assert [id_ for id_, _ in world.launcher.stops] == [leaving]
 
 
 async def test_a_store_that_is_frozen_in_the_middle_of_a_start_doubles_and_loses_nothing(
@@ -331,12 +384,12 @@ async def test_a_lease_that_cannot_be_read_ends_no_controller(
     store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     spoil = Script("return redis.call('HSET', KEYS[1], 'token', 'x', 'name', 'y', 'since', 'z')")
-    monkeypatch.setattr("gateway.scaling.controller.RENEW_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.scaling.leasing.leased_rounds.RENEW_SECONDS", 0.01)
     async with scaled_world(store_url) as world:
         one = world.controller()
         await world.store.run(spoil, [LEASE_KEY], [])
         running = asyncio.create_task(one.run())
-        await until(lambda: "renewing the controller's lease" in caplog.text)
+        await until(lambda: "renewing the lease of the controller" in caplog.text)
         await world.store.run(EXPIRE, [LEASE_KEY], [])
         await until(lambda: one.lease.held is not None)
         running.cancel()

@@ -34,11 +34,16 @@ class Queue:
         self.admissions: Counter[tuple[int, str]] = Counter()
         self.waiting = 0
         self.oldest_wait = 0.0
+        self.needs: list[tuple[int, float]] = []
+
+    def long_waits(self, over: int) -> list[tuple[int, float]]:
+        return [(need, waited) for need, waited in self.needs if need > over]
 
 
 class Fleet:
     def __init__(self) -> None:
         self.views: list[ReplicaView] = []
+        self.narrow_tokens = 0
 
     def statuses(self) -> list[ReplicaStatus]:
         return []
@@ -51,7 +56,7 @@ class Worker:
     def __init__(self) -> None:
         self.now = 100.0
         self.queue, self.fleet = Queue(), Fleet()
-        self.watch = StepWatch(lambda view, work: None)
+        self.watch = StepWatch(lambda view, work: None, lambda replica_id: None)
         self.counter = DemandCounter({"m": Targets(ttft_ms=1000, ttft_per_token_ms=0, tpot_ms=50)}, lambda: self.now)
 
     def report(self, seconds: float = 1.0) -> ModelReport:
@@ -100,6 +105,18 @@ def test_arrivals_are_what_was_admitted_what_waits_and_what_was_refused_for_want
     assert worker.report().arrivals == 10
 
 
+def test_long_requests_are_told_apart_where_replicas_change_their_shapes() -> None:
+    worker = Worker()
+    worker.queue.needs = [(90_000, 3.0), (900, 9.0), (300_000, 1.0)]
+    worker.counter.take([record(prompt_tokens=100_000)])
+    report = worker.report()
+    assert (report.long_waits, report.long_ended) == ((), 0.0)
+    worker.fleet.narrow_tokens = 74_000
+    assert worker.report().long_waits == [(300_000, 1.0), (90_000, 3.0)]
+    worker.counter.take([record(prompt_tokens=100_000), record()])
+    assert worker.report(0.0).long_ended == 1.0
+
+
 def test_what_is_older_than_the_window_does_not_count() -> None:
     worker = Worker()
     worker.report()
@@ -128,7 +145,8 @@ def test_what_engines_tell_of_their_steps_is_learned_and_how_busy_they_are() -> 
     worker = Worker()
     worker.fleet.views = [view()]
     seen: list[Work] = []
-    worker.watch = StepWatch(lambda view, work: seen.append(work))
+    gone: list[str] = []
+    worker.watch = StepWatch(lambda view, work: seen.append(work), gone.append)
     worker.report()
     for _ in range(50):
         worker.watch.worked(view(running=8), Work(us=20_000, sequences=8, context=800))
@@ -143,6 +161,8 @@ def test_what_engines_tell_of_their_steps_is_learned_and_how_busy_they_are() -> 
     known = pool_knowledge([report, ModelReport(window=1.0, arrivals=0.0)], "p")
     assert known.steps == pool.steps
     assert pool_knowledge([report], "another").steps is None
+    worker.watch.left("p/0")
+    assert gone == ["p/0"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +205,14 @@ def test_workers_are_added_up() -> None:
 
 
 async def test_reports_are_read_as_they_were_written(any_store_url: str) -> None:
-    report = ModelReport(window=30.0, arrivals=2.0, ttft=[1], tpot=[], pools={"p": PoolReport(occupancy=0.5)})
+    report = ModelReport(
+        window=30.0,
+        arrivals=2.0,
+        ttft=[1],
+        tpot=[],
+        pools={"p": PoolReport(occupancy=0.5)},
+        long_waits=[(90_000, 2.5)],
+    )
     async with running(any_store_url) as store:
         await report_demand(store, "a", {"m": report})
         await report_demand(store, "b", {"m": report})

@@ -7,6 +7,8 @@ from gateway.scaling.launcher_calls import LauncherCalls
 from protos.types import Role, Shape
 from tests.gateway.scaling.scaled import FakeLauncher
 
+PLACE = ("m", "p")
+
 
 def intent(id_: str) -> Intent:
     return Intent(id=id_, model="m", pool="p", shape=Shape(tp=1), role=Role.BOTH, version="", spot=False, made=0.0)
@@ -19,18 +21,18 @@ async def test_a_launcher_that_hangs_is_given_up_after_its_bound_and_asked_again
     launcher.answers.clear()
     calls.look()
     now[0] += 30.0
-    assert calls.unreachable == "the launcher has not answered to observe for 30 s"
+    assert calls.unreachable(PLACE) == "the launcher has not answered to observe for 30 s"
     # While it hangs nothing else is asked.
     calls.look()
     calls.act([], {"p-1": 0.0}, lambda: True)
     await calls.finished(5.0)
     assert await calls.answered() is None
-    assert calls.unreachable == "observe: no answer within 0 s"
+    assert calls.unreachable(PLACE) == "observe: no answer within 0 s"
     assert launcher.stops == []
     launcher.answers.set()
     calls.look()
     assert await calls.answered() == []
-    assert (calls.problem, calls.errors) == ("", 1)
+    assert (calls.problem(PLACE), calls.errors) == ("", 1)
 
 
 async def test_an_answer_is_heard_once() -> None:
@@ -48,7 +50,7 @@ async def test_whatever_a_launcher_raises_is_a_problem_and_no_defect(caplog: pyt
     calls = LauncherCalls("local", Broken())
     calls.look()
     assert await calls.answered() is None
-    assert calls.problem == "observe: ZeroDivisionError: nonsense"
+    assert calls.problem(PLACE) == "observe: ZeroDivisionError: nonsense"
 
 
 async def test_the_log_has_each_start_and_stop(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,9 +6,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.scaling.facts.pool_facts import Announced, PoolFacts, Use
 from gateway.scaling.intents import Intent
-from gateway.scaling.pool_facts import Announced, PoolFacts, Use
-from gateway.scaling.reconcile import STOP_SECONDS, PoolReconciler, Wanted, new_intent
+from gateway.scaling.reconcile import (
+    STOP_SECONDS,
+    UNPLACED_FIRST,
+    UNPLACED_LONGEST,
+    PoolReconciler,
+    Wanted,
+    new_intent,
+)
 from gateway.scaling.settings import scaled_models
 from protos.launch_step import LaunchStep
 from replicas.launchers.launcher import LaunchedReplica
@@ -205,3 +212,57 @@ def test_a_replica_that_no_worker_speaks_of_is_drained_only_where_workers_speak(
     assert stops(102.0, other)
     assert not stops(102.0, {}), "the store has lost what the workers said of its streams"
     assert stops(134.0, {})
+
+
+def test_of_replicas_with_places_the_last_goes() -> None:
+    fleet = Fleet()
+    for _ in range(4):
+        fleet.round(Wanted(3))
+    places = dict(zip(sorted(fleet.replicas), (1, 2, 0), strict=True))
+    for id_, place in places.items():
+        fleet.replicas[id_] = msgspec.structs.replace(fleet.replicas[id_], place=place)
+    for _ in range(10):
+        fleet.round(Wanted(2))
+    assert sorted(places[id_] for id_ in fleet.replicas) == [0, 1]
+    for _ in range(10):
+        fleet.round(Wanted(1))
+    assert [places[id_] for id_ in fleet.replicas] == [0]
+
+
+def test_where_nowhere_is_room_the_pool_does_not_grow_for_longer_each_time() -> None:
+    fleet = Fleet()
+    pauses = []
+    for _ in range(6):
+        while not fleet.replicas:
+            fleet.round(Wanted(1))
+        failed_at = fleet.now + 1.0
+        [id_] = fleet.replicas
+        unplaced = msgspec.structs.replace(
+            fleet.replicas[id_], step=LaunchStep.FAILED, problem="0/3 nodes are available", is_unplaced=True
+        )
+        fleet.replicas[id_] = unplaced
+        fleet.round(Wanted(1))
+        assert fleet.reconciler.unavailable(fleet.now) == "0/3 nodes are available"
+        while fleet.reconciler.unavailable(fleet.now):
+            fleet.round(Wanted(1))
+        pauses.append(fleet.now - failed_at)
+    assert pauses[0] == UNPLACED_FIRST
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == UNPLACED_LONGEST
+    # One that comes up ends that.
+    for _ in range(5):
+        fleet.round(Wanted(1))
+    [id_] = fleet.replicas
+    fleet.replicas[id_] = msgspec.structs.replace(
+        fleet.replicas[id_], step=LaunchStep.FAILED, problem="no node", is_unplaced=True
+    )
+    fleet.round(Wanted(1))
+    assert fleet.reconciler.unavailable(fleet.now + UNPLACED_FIRST - 1.0) == "no node"
+    assert fleet.reconciler.unavailable(fleet.now + UNPLACED_FIRST) == ""
+
+
+def test_while_nothing_is_replaced_nothing_is_said_about_replacing() -> None:
+    fleet = Fleet()
+    fleet.reconciler.unwell.warning = "many are unwell"
+    fleet.reconciler.plan([], fleet.facts(), None)
+    assert fleet.reconciler.unwell.warning == ""

@@ -168,6 +168,25 @@ def test_a_model_without_replicas_begins_at_zero_where_it_may(window: float) -> 
     ]
 
 
+def test_a_model_that_has_just_been_looked_at_is_said_to_have_no_request_since_then_alone() -> None:
+    asleep = scaler(least=0, idle_seconds=60.0)
+    fleet = PlainFleet(asleep, "p", 0, 10.0)
+    fleet.play(lambda now: 0.0, 100)
+    assert {decision.reasons[0] for decision in fleet.decisions} == {"No request has come as far back as is known."}
+    fleet.play(lambda now: 1.0, 60)
+    fleet.play(lambda now: 0.0, 100)
+    assert fleet.decisions[-1].reasons[0].startswith("No request has come for ")
+
+
+def test_what_is_set_is_not_what_the_load_needs_where_that_is_not_known() -> None:
+    decide = scaler(least=0).decide
+    for now in range(3):
+        nobody = PoolSnapshot(ready=7, occupancy=0.1)
+        seen = Snapshot(now=float(now), demand=Demand(window=30.0, requests_per_second=1.0), pools={"p": nobody})
+        found = decide(msgspec.structs.replace(seen, pinned={"p": 7})).pools["p"]
+        assert (found.wanted, found.needed) == (7, 1)
+
+
 def test_from_zero_on_the_first_waiting_request() -> None:
     asleep = scaler(least=0, idle_seconds=10.0)
     fleet = PlainFleet(asleep, "p", 0, 10.0)

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protos.launch_step import LaunchStep
 from replicas.launchers import launch_folder, local_launcher
+from replicas.launchers.held_process import Holder
 from replicas.launchers.launch_folder import LaunchFolder
 from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
-from replicas.launchers.local_launcher import LocalLauncher
+from replicas.launchers.local_launcher import KILL_MARGIN_SECONDS, LocalLauncher
 from tests.launched import begun, ended, local, order
 from tests.loops import SOON_SECONDS, until
 
@@ -211,17 +213,72 @@ async def test_a_bad_id_keeps_no_other_from_being_started(folder: Path) -> None:
     assert [one.id for one in await launcher.observe()] == ["b"]
 
 
-async def test_a_record_that_cannot_be_read_is_named(folder: Path) -> None:
-    launcher = local(folder)
-    await launcher.start([order("a")])
-    record = folder / "launched" / "a.json"
+@pytest.mark.parametrize("spoiled", ['{"order": 1}', "", "\0" * 400, "another's"])
+async def test_a_record_that_cannot_be_read_is_set_aside_and_made_anew_from_its_process(
+    folder: Path, spoiled: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    launcher = local(folder, gpus=[3, 4])
+    await launcher.start([order("a"), order("dead", "fail")])
+    (pid,) = await runs(folder, "a")
+    before = (await seen(launcher, lambda found: found.get("dead") and found["dead"].problem))["a"]
+    record, dead = folder / "launched" / "a.json", folder / "launched" / "dead.json"
     text = record.read_text()
-    record.write_text('{"order": 1}')
-    for call in (launcher.observe(), launcher.start([order("b")]), launcher.stop(["a"], 0.0)):
-        with pytest.raises(LauncherError, match=r"a\.json: not a record of a replica: Expected `object`"):
-            await call
-    record.write_text(text)
-    assert [one.id for one in await launcher.observe()] == ["a"]
+    if spoiled == "another's":
+        spoiled = text.replace('"a"', '"b"')
+    record.write_text(spoiled)
+    dead.write_text(spoiled)
+    again = local(folder, gpus=[3, 4])
+    # Everything else goes on meanwhile, and its GPU is not given to another one.
+    with pytest.raises(LauncherError, match="it needs 2 GPUs, and 1 of 2 are free"):
+        await again.start([order("c", gpus=2)])
+    assert await again.observe() == [before]
+    assert record.with_suffix(".unreadable").read_text() == spoiled
+    assert record.read_text() == text
+    said = [message for message in caplog.messages if "not a record of a replica" in message]
+    assert [str(path) in message for path, message in zip((record, dead), said, strict=True)] == [True, True]
+    assert f"from the environment of process {pid}" in said[0]
+    assert "nothing of it runs" in said[1]
+    await again.stop(["a"], 5.0)
+    await seen(again, lambda found: "a" not in found)
+
+
+async def test_a_process_without_any_record_is_ended_when_it_is_told_by_its_id(folder: Path) -> None:
+    now = 100.0
+    launcher = local(folder, clock=now)
+    await launcher.start([order("a"), order("deaf", "deaf")])
+    pids = await runs(folder, "a", "deaf")
+    for id_ in ("a", "deaf"):
+        (folder / "launched" / f"{id_}.json").unlink()
+    assert await launcher.observe() == []
+    await launcher.stop(["a", "deaf", "unknown"], 2.0)
+    locks = folder / "launched"
+    await until(lambda: not Holder(locks / "a.lock").held)
+    await launcher.observe()
+    assert Holder(locks / "deaf.lock").held
+    launcher._clock = lambda: now + 2.0 + KILL_MARGIN_SECONDS
+    await launcher.observe()
+    await until(lambda: not Holder(locks / "deaf.lock").held)
+    await launcher.observe()
+    assert not [path for path in locks.glob("*.lock") if path.stem in ("a", "deaf")]
+    assert len(pids) == 2
+
+
+async def test_a_record_is_on_the_disk_before_its_process_begins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    sync, spawn = os.fsync, os.posix_spawn
+
+    def synced(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def spawned(*given: Any, **named: Any) -> int:
+        done.append("process")
+        return spawn(*given, **named)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "posix_spawn", spawned)
+    await local(folder).start([order("a")])
+    assert done == ["a.new", "launched", "process"]
 
 
 def test_the_last_controller_of_a_folder_knows_it(folder: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,16 +14,16 @@ from protos.launch_step import LaunchStep
 from replicas.fast_start.standby import give_order
 from replicas.launchers import standby_slots
 from replicas.launchers.held_process import Holder
-from replicas.launchers.launcher import ReplicaOrder
+from replicas.launchers.launcher import LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
-from replicas.launchers.standby_slots import AT_ONCE, StandbySlots
+from replicas.launchers.standby_slots import AT_ONCE, SlotKind, StandbySlots
 from tests.launched import order
 from tests.loops import SOON_SECONDS
 
 ROOT = Path(__file__).parents[3]
 #: A replica, or a process that waits to become one: it notes how it began, and with which options.
 REPLICA = """
-import signal, sys
+import os, signal, sys
 from pathlib import Path
 from replicas.fast_start.standby import wait_for_order
 folder, options, how = Path(sys.argv[1]), sys.argv[2:], "started"
@@ -35,6 +35,8 @@ if "--standby" in options:
     options, how = wait_for_order(Path(options[options.index("--standby") + 1]), take), "taken"
 with (folder / "begun").open("a") as file:
     file.write(" ".join([how, *options]) + chr(10))
+with (folder / "gpus").open("a") as file:
+    file.write(f"{how} {options[-1]} {os.environ.get('CUDA_VISIBLE_DEVICES')}" + chr(10))
 signal.pause()
 """
 
@@ -48,13 +50,16 @@ class Site:
         self.environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
         self.base = [sys.executable, "-c", REPLICA, str(folder), "--engine", "simulated"]
 
-    def launcher(self, count: int = 2) -> LocalLauncher:
-        slots = StandbySlots(self.launched / "standby", [self.base], count, self.environment, self.socket_of)
+    def launcher(self, count: int = 2, gpus: Sequence[int] | None = None, kinds: Sequence[int] = (0,)) -> LocalLauncher:
+        """`kinds` are the numbers of GPUs of slots."""
+        made = [SlotKind(self.base, number) for number in kinds]
+        slots = StandbySlots(self.launched / "standby", made, count, self.environment, self.socket_of)
         return LocalLauncher(
             self.launched,
             self.command_of,
             lambda id_: f"unix:{self.folder}/{id_}.sock",
             self.environment,
+            gpus,
             standby=slots,
         )
 
@@ -72,6 +77,12 @@ class Site:
     @property
     def begun(self) -> list[str]:
         path = self.folder / "begun"
+        return sorted(path.read_text().splitlines()) if path.exists() else []
+
+    @property
+    def given(self) -> list[str]:
+        """How each replica began, its id, and its GPUs."""
+        path = self.folder / "gpus"
         return sorted(path.read_text().splitlines()) if path.exists() else []
 
     def slots(self) -> list[Holder]:
@@ -231,3 +242,80 @@ async def test_slots_of_another_version_are_let_alone(site: Site) -> None:
     await launcher.start([order("a")])
     wait(lambda: bool(site.begun))
     assert site.begun[0].startswith("started")
+
+
+async def test_with_gpus_what_waits_has_its_own_and_replicas_take_them_over(site: Site) -> None:
+    launcher = site.launcher(2, gpus=[0, 1, 2], kinds=[1])
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 2)
+    await launcher.start([order("a"), order("b"), order("c")])
+    wait(lambda: len(site.given) == 3)
+    assert [line.split()[0] for line in site.given] == ["started", "taken", "taken"]
+    assert {line.split()[2] for line in site.given} == {"0", "1", "2"}
+    with pytest.raises(LauncherError, match="it needs 1 GPUs, and 0 of 3 are free"):
+        await launcher.start([order("d")])
+    await launcher.observe()
+    assert not site.slots(), "no GPU is left to wait on"
+    await launcher.stop(["a"], 5.0)
+    wait(lambda: not Holder(site.launched / "a.lock").held)
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 1)
+    await launcher.start([order("e")])
+    wait(lambda: len(site.given) == 4)
+    (of_a,) = [line.split()[2] for line in site.given if line.split()[1] == "a"]
+    assert f"taken e {of_a}" in site.given
+
+
+async def test_what_waits_on_gpus_that_a_larger_replica_needs_is_ended(site: Site) -> None:
+    launcher = site.launcher(2, gpus=[4, 5, 6], kinds=[1])
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 2)
+    before = {slot.pid for slot in site.slots()}
+    await launcher.start([order("a", gpus=2)])
+    wait(lambda: bool(site.given))
+    # The one that nothing waits on comes first.
+    assert site.given == ["started a 6,4"]
+    living = [slot.pid for slot in site.slots() if slot.held]
+    assert len(living) == 1 and living[0] in before
+    await launcher.start([order("b")])
+    wait(lambda: len(site.given) == 2)
+    assert "taken b 5" in site.given
+
+
+async def test_kinds_share_the_gpus_that_no_replica_has(site: Site) -> None:
+    launcher = site.launcher(2, gpus=[0, 1, 2, 3], kinds=[2, 1])
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 2)
+    await launcher.observe()
+    assert len(site.slots()) == 2, "two of the first kind have all"
+    await launcher.start([order("a", gpus=2), order("b")])
+    wait(lambda: len(site.given) == 2)
+    assert site.given[0].startswith("started b ")
+    assert site.given[1].startswith("taken a ")
+    used = [index for line in site.given for index in line.split()[2].split(",")]
+    assert len(used) == len(set(used)) == 3
+
+
+async def test_one_that_refuses_gives_its_gpus_up(site: Site) -> None:
+    launcher = site.launcher(1, gpus=[7], kinds=[1])
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 1)
+    (slot,) = site.slots()
+    await launcher.start([order("a", "refused")])
+    wait(lambda: bool(site.given))
+    assert site.given == ["started a 7"]
+    assert Holder(site.launched / "a.lock").pid != slot.pid
+    wait(lambda: not any(one.held for one in site.slots()))
+
+
+async def test_what_waits_on_gpus_that_a_replica_was_given_before_its_launcher_was_killed_is_ended(site: Site) -> None:
+    launcher = site.launcher(1, gpus=[7], kinds=[1])
+    await launcher.observe()
+    wait(lambda: len(site.sockets) == 1)
+    (slot,) = site.slots()
+    other = site.launcher(0, gpus=[7], kinds=[])
+    await other.start([order("a")])
+    wait(lambda: bool(site.given))
+    await launcher.observe()
+    wait(lambda: not any(one.held for one in site.slots()))
+    assert slot.pid != Holder(site.launched / "a.lock").pid

@@ -35,11 +35,13 @@ class Plant:
         self.taken.append(life.id)
 
 
-def pool(*, interruptions: float = 0.0) -> VirtualPool:
+def pool(*, interruptions: float = 0.0, lost_at: float = float("inf")) -> VirtualPool:
     scaling = PoolScaling(
         name="p", shape=Shape(tp=2), min=0, max=9, price=4.0, spot_price=1.0, spot_max=9, startup_seconds=60.0
     )
-    return VirtualPool(scaling=scaling, profile="llama-3.1-8b", interruptions_per_hour=interruptions)
+    return VirtualPool(
+        scaling=scaling, profile="llama-3.1-8b", interruptions_per_hour=interruptions, spot_lost_at=lost_at
+    )
 
 
 def want(count: int, spot: int = 0) -> Decision:
@@ -89,6 +91,20 @@ def test_spot_capacity_gets_a_notice_and_is_taken_two_minutes_later() -> None:
     assert spot.stopped == pytest.approx(spot.drained + NOTICE_SECONDS)
     # The one on demand stays.
     assert len(lives.living("p", Stage.READY, Stage.STARTING)) == 1
+
+
+def test_all_spot_capacity_may_be_lost_at_once_and_what_starts_after_that_is_not() -> None:
+    lives = Lives([pool(lost_at=100.0)], Plant(), seed=0)
+    lives.follow(want(5, spot=3), 0.0)
+    lives.advance(90.0)
+    lives.follow(want(6, spot=4), 90.0)
+    lives.advance(100.0)
+    left = lives.living("p", Stage.READY, Stage.STARTING)
+    assert len(left) == 2 and not any(life.spot for life in left)
+    assert lives.interruptions == 4
+    lives.follow(want(5, spot=3), 110.0)
+    lives.advance(10_000.0)
+    assert lives.interruptions == 4 and len(lives.living("p", Stage.READY)) == 5
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.floats(1, 200)), max_size=30))

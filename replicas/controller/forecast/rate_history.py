@@ -79,7 +79,8 @@ def with_sample(history: Sequence[RateSample], sample: RateSample) -> tuple[Rate
 def growth(history: Sequence[RateSample], now: RateSample, seconds: float, share: float) -> float:
     """Return by how much the rate may grow within `seconds`, as it has lately done; 0 where chance explains it.
 
-    It is the quantile `share` of the growths within such a time since the last fall, up to half of the rate.
+    It is the quantile `share` of the growths within such a time since the last fall, up to half of the rate. What more
+    than doubled came at once, as a crowd does, and says no more of what follows than a doubling.
     """
     since = now.at - max(LOOK_BACK * seconds, LEAST_LOOK_BACK)
     samples = _since_fall([sample for sample in history if sample.at >= since - seconds])
@@ -88,8 +89,11 @@ def growth(history: Sequence[RateSample], now: RateSample, seconds: float, share
         while before + 1 < len(samples) and samples[before + 1].at <= sample.at - seconds:
             before += 1
         old = samples[before]
+        if sample.at < since:
+            continue  # what was before it is not known
         noise = GROWN * _deviation((sample.mean + old.mean) / 2, sample.seconds, old.seconds)
-        growths.append(sample.mean - old.mean if sample.mean - old.mean > noise else 0.0)
+        grown = sample.mean - old.mean
+        growths.append(min(grown, old.mean) if grown > noise else 0.0)
     if not growths:
         return 0.0
     growths.sort()

@@ -14,8 +14,6 @@ from gateway.scaling.status import PREFIX
 from gateway.store.lua_script import Script
 from gateway.tenancy.tenants.transactions import Storage
 
-_LEASE: Final = f"{PREFIX}lease"
-_KEYS: Final = (_LEASE, f"{PREFIX}token")
 #: Seconds after the last renewal until the store lets another controller in, and until the holder acts no more.
 LEASE_SECONDS: Final = 6.0
 HELD_SECONDS: Final = 4.0
@@ -30,7 +28,8 @@ class LeaseLost(Exception):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write: `put` a field of a hash (an empty value removes it), `set` a plain value, `add` to a stream.
+    """One write: `put` a field of a hash (an empty value removes it), `set` a plain value, `add` to a stream, or `tell`
+    a channel.
 
     `field` of `add` is how many entries are kept.
     """
@@ -52,11 +51,14 @@ class Holder(msgspec.Struct, frozen=True):
 class Lease:
     """One controller's side of the lease."""
 
-    def __init__(self, storage: Storage, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`name` is shown to operators; `clock` never goes back."""
+    def __init__(
+        self, storage: Storage, name: str, clock: Callable[[], float] = time.monotonic, prefix: str = PREFIX
+    ) -> None:
+        """`name` is shown to operators; `clock` never goes back. The lease's keys begin with `prefix`."""
         self._storage = storage
         self._name = name
         self._clock = clock
+        self._keys = (f"{prefix}lease", f"{prefix}token")
         self._mine: Holder | None = None
         self._until = 0.0
         #: Whoever held it when the store was last asked; None: nobody.
@@ -109,11 +111,11 @@ class Lease:
         arguments: list[str | bytes] = [str(mine.token)]
         for write in writes:
             arguments += [write.what, write.field, write.value]
-        if await self._storage.run(_WRITE, [_LEASE, *(write.key for write in writes)], arguments) != 1:
+        if await self._storage.run(_WRITE, [self._keys[0], *(write.key for write in writes)], arguments) != 1:
             self._mine, self._until = None, 0.0
             raise LeaseLost
 
     async def _ask(self, what: str, token: str) -> Holder | None:
-        reply = await self._storage.run(_SCRIPT, _KEYS, [what, self._name, token, str(int(LEASE_SECONDS * 1000))])
+        reply = await self._storage.run(_SCRIPT, self._keys, [what, self._name, token, str(int(LEASE_SECONDS * 1000))])
         _, held, name, since = cast("list[bytes]", reply)
         return Holder(name.decode(errors="replace"), int(held), float(since)) if held else None

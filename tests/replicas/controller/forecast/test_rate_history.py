@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replicas.controller.rate_history import (
+from replicas.controller.forecast.rate_history import (
     Outage,
     RateSample,
     growth,
@@ -116,3 +116,15 @@ def test_a_slow_fall_is_no_outage() -> None:
     for step in range(60):
         seen.play(60.0 - step, 120.0)
     assert seen.outage is None
+
+
+def test_a_crowd_is_no_trend_of_its_size() -> None:
+    seen = Seen()
+    seen.play(5.0, 900.0)
+    grown = []
+    for _ in range(110):
+        seen.play(100.0, 10.0)
+        grown.append(growth(seen.history, seen.sample, 100.0, 0.9))
+    # What was there before it may come once more, and nothing once it is as long ago as is looked back.
+    assert max(grown) <= 7.0
+    assert grown[-5:] == [0.0] * 5

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.scaling.lease import HELD_SECONDS, LEASE_SECONDS, Lease, LeaseLost, Write
+from gateway.scaling.leasing.lease import HELD_SECONDS, LEASE_SECONDS, Lease, LeaseLost, Write
 from gateway.store.lua_script import Script
 from protos.errors import StoreUnavailable
 from tests.stores import running

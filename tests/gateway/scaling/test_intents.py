@@ -1,0 +1,34 @@
+import pytest
+
+from gateway.scaling.intents import INTENTS, SET_ASIDE, scaling_drains
+from gateway.store.lua_script import Script
+from tests.gateway.scaling.scaled import scaled_world, want
+
+
+@pytest.mark.parametrize("spoiled", ["{", "\x00", '{"id": 1}'])
+async def test_an_intent_that_cannot_be_read_is_set_aside_and_its_replica_taken_over(
+    store_url: str, spoiled: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoil = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        want(one, 2)
+        await world.round(one)
+        await world.ready()
+        await world.round(one)
+        first, second = world.launcher.starts
+        await world.store.run(spoil, [INTENTS], [first, spoiled])
+        assert await scaling_drains(world.store) == [], "workers go on with the other drains"
+        await world.round(one)
+        assert await world.store.hgetall(SET_ASIDE) == {first.encode(): spoiled.encode()}
+        assert [message for message in caplog.messages if first in message and INTENTS in message]
+        for _ in range(4):
+            await world.ready()
+            await world.round(one)
+        assert set(await world.intents()) == {first, second}
+        assert (world.launcher.starts, world.launcher.stops) == ([first, second], [])
+        (pool,) = (await world.status()).pools
+        assert pool.ready == 2
+        want(one, 3)
+        await world.round(one)
+        assert len(world.launcher.starts) == 3, "all else goes on"
