@@ -36,7 +36,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     stages = scratch_record() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
-    prompt, lease, subscription = prepared.prompt, prepared.lease, prepared.subscription
+    prompt, lease = prepared.prompt, prepared.lease
     record.reserved_tokens = prompt.tokens + lease.output
     admission: Admission | None = None
     try:
@@ -58,7 +58,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prompt, dispatched, lease, admission, subscription.origin)
+    return Generation(prepared.request, prompt, dispatched, lease, admission, prepared.subscription.origin)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:

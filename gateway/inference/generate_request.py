@@ -1,7 +1,6 @@
 """A generate request: what every completion API decodes its requests to."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,6 +20,13 @@ class Chat(msgspec.Struct, frozen=True):
     extras: dict[str, Any] = {}
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A chat whose answer has begun with a text, which the model goes on with."""
+
+    chat: Chat
+    text: str
+
+
 class FillIn(msgspec.Struct, frozen=True):
     """A prompt with a gap between two texts (fill in the middle), for vocabularies with marks for that."""
 
@@ -33,18 +39,33 @@ class TokenizedText(list[int]):
 
 
 #: A prompt; text is tokenized as it is.
-Prompt = Chat | FillIn | str | list[int]
+Prompt = Chat | Begun | FillIn | str | list[int]
 
 
-class Best(msgspec.Struct, frozen=True):
-    """`best_of`: how many answers of each prompt are kept, by the highest mean log probability."""
+class AnswerDetails(msgspec.Struct, frozen=True):
+    """Details of an answer beside its text, or parts that are left out of it, for clients that ask for them.
 
-    keep: int
-    logprobs: bool
+    `echo` is shown before each answer. Of each prompt's answers the `best` are kept, by the highest mean log
+    probability; 0: all. The answers of a `silent` request are made, since engines make one token at least, and not
+    shown. `token_ids`: the ids of prompts and answers are told. `prompt_logprobs`: so are the logprobs of the prompts'
+    tokens, with that many alternatives. `logprobs` is the number of alternatives for the answer's tokens that the
+    client has asked for, None where it has not: the engine may be asked for more. `thoughts`: those of the model are
+    shown.
+    """
+
+    echo: tuple[str, ...] = ()
+    best: int = 0
+    silent: bool = False
+    token_ids: bool = False
+    prompt_logprobs: int | None = None
+    logprobs: int | None = None
+    thoughts: bool = True
 
 
-#: Makes an answer's parser from the prompt's end (gateway/text/parsing/output_format.py); None: the answer is text.
-NewParser = Callable[[str], OutputParser | None]
+class NewParser(Protocol):
+    """Makes an answer's parser, as `OutputFormat.parser` does; None: the answer is text."""
+
+    def __call__(self, prompt_end: str | None, *, whole: bool = False) -> OutputParser | None: ...
 
 
 def scratch_record() -> RequestRecord:
@@ -60,10 +81,11 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     parameter that only a replica with the whole API can honour; `endpoint` is then the feature which that replica needs
     beside chat and completions (protos/features.py). `guide_param` is the parameter that holds the guide. `filter`
     screens the answers, `record` is filled in as the request proceeds, and `parser` None means answers are text. Each
-    of `prompts` has its own answers, numbered after those of the prompt before; `echo` is shown before each answer. A
-    forwarded request is sent in bodies of about `parts` tokens. `estimate` is about how many tokens an opaque prompt
-    has. `prompt_param` is the parameter of the prompts or parts. `only_messages` are the messages, if the body has
-    nothing else for the model.
+    of `prompts` has its own answers, numbered after those of the prompt before. `details` None: an answer shows its
+    text. A forwarded request is sent in bodies of about `parts` tokens. `estimate` is about how many tokens an opaque
+    prompt has. `adjusted` says what has become of parameters that are hints, for the answer's headers. `prompt_param`
+    is the parameter of the prompts or parts. `only_messages` are the messages, if the body has nothing else for the
+    model.
     """
 
     id: str
@@ -89,8 +111,8 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     prompt_param: str = "prompt"
     parts: tuple[int, ...] = ()
     estimate: int = 0
-    echo: tuple[str, ...] = ()
-    best: Best | None = None
+    details: AnswerDetails | None = None
+    adjusted: tuple[str, ...] = ()
 
     @property
     def opaque(self) -> bool:

@@ -8,21 +8,18 @@ from gateway.filtering.filters.answer_text import FindingSource
 from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.inference.generate_request import GenerateRequest, NewParser
 from gateway.inference.parsed_answer import ParsedAnswer
-from gateway.inference.prompt_encoding import EncodedPrompt
+from gateway.inference.prompt_encoding import EncodedPrompt, prompt_end
 from gateway.inference.screened_deltas import ScreenedDeltas, hash_into
 from gateway.scheduling.admission import Admission
 from gateway.tenancy.limits.limiter import Lease, Usage
 from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry
-from gateway.text.tokens.detokenizer import TokenTable, whole_text
+from gateway.text.tokens.detokenizer import TokenTable
 from observability.digests import TextDigest
 from protos.types import FinishReason, Timing
 from routing.contracts.transport import Event, Relay
 from routing.dispatch.dispatch import Dispatched
 from routing.estimates.decode_length import Origin
-
-#: The last tokens of a prompt that decide whether the answer begins within reasoning.
-PROMPT_END_TOKENS = 16
 
 
 def new_answers(
@@ -34,11 +31,8 @@ def new_answers(
     patient: bool,
 ) -> list[ParsedAnswer] | None:
     """Make `count` parsers with their screens; None where the answer needs no parsing."""
-    ends = prompt_ids[-PROMPT_END_TOKENS:]
-    # Text before the last control token that is no mark belongs to a message and may say anything: ignore it.
-    begin = next((place for place in range(len(ends), 0, -1) if not table.token_bytes(ends[place - 1])), 0)
-    prompt_end = whole_text(table, ends[begin:])
-    parsers = [new_parser(prompt_end) for _ in range(count)]
+    end = prompt_end(table, prompt_ids)
+    parsers = [new_parser(end, whole=patient) for _ in range(count)]
     answers = [
         ParsedAnswer(parser, None if new_screen is None else ScreenedDeltas(new_screen, patient=patient))
         for parser in parsers

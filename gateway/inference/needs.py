@@ -24,6 +24,7 @@ _STOP_TOKEN_IDS: Final = Feature.STOP_TOKEN_IDS.value
 _WHOLE_API: Final = Feature.WHOLE_API.value
 _SEED: Final = Feature.SEED.value
 _PENALTIES: Final = Feature.PENALTIES.value
+_PROMPT_LOGPROBS: Final = Feature.PROMPT_LOGPROBS.value
 
 #: Feature -> the parameter that asks for it, where it is always the same one.
 _PARAMS: Final = {
@@ -39,6 +40,7 @@ _PARAMS: Final = {
     Feature.IGNORE_EOS: "ignore_eos",
     Feature.STOP_TOKEN_IDS: "stop_token_ids",
     Feature.SEED: "seed",
+    Feature.PROMPT_LOGPROBS: "echo",
 }
 
 
@@ -48,6 +50,8 @@ def checked_needs(request: GenerateRequest, adapter: str) -> int:
     Raises UnsupportedParameter when no replica of the model, ready or not, has all of them.
     """
     needs = needs_of(request)
+    if adapter:
+        needs |= _LORA
     if needs:
         lacks = request.model.fleet.lacks(needs, adapter)
         if lacks:
@@ -56,7 +60,7 @@ def checked_needs(request: GenerateRequest, adapter: str) -> int:
 
 
 def needs_of(request: GenerateRequest) -> int:
-    """Give the features that the request needs, whatever the replicas have."""
+    """Give the features that the request needs beside a LoRA adapter, whatever the replicas have."""
     needs, sampling = _TOKEN_IDS if type(request.prompt) is list else 0, request.sampling
     if sampling.seed is not None:
         needs |= _SEED
@@ -64,8 +68,6 @@ def needs_of(request: GenerateRequest) -> int:
         needs |= _needs_of_others(sampling)
     if request.guide is not None:
         needs |= _GUIDED
-    if request.model.adapter is not None:
-        needs |= _LORA
     if request.foreign is not None:
         needs |= _WHOLE_API | request.endpoint
     return needs
@@ -100,6 +102,8 @@ def _needs_of_others(sampling: Sampling) -> int:
         needs |= _STOP_TOKEN_IDS
     if sampling.presence_penalty or sampling.frequency_penalty:
         needs |= _PENALTIES
+    if sampling.prompt_logprobs:
+        needs |= _PROMPT_LOGPROBS
     return needs
 
 
@@ -132,6 +136,12 @@ def _param(request: GenerateRequest, feature: Feature) -> str:
         return "presence_penalty" if request.sampling.presence_penalty else "frequency_penalty"
     if feature is Feature.WHOLE_API and request.foreign is not None:
         return request.foreign.param or "messages"
+    if feature in (Feature.LOGPROBS, Feature.PROMPT_LOGPROBS) and (details := request.details) is not None:
+        # The engine is asked for them though the client has not named them.
+        if details.prompt_logprobs is not None and (details.logprobs is None or feature is Feature.PROMPT_LOGPROBS):
+            return "prompt_logprobs"
+        if details.best and details.logprobs is None:
+            return "best_of"
     return _PARAMS[feature]
 
 

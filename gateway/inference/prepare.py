@@ -10,7 +10,7 @@ from gateway.inference.needs import checked_needs
 from gateway.inference.prompt_encoding import EncodedPrompt, encode_long, encode_prompt
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import check_input_tokens
-from gateway.inference.token_bounds import output_bound
+from gateway.inference.token_bounds import check_prompt_logprobs, output_bound
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.limits.limiter import Ask, Lease
 from gateway.tenancy.tenants.caller import UNBOUNDED, Subscription
@@ -54,14 +54,18 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
     model, sampling, wanted = request.model, request.sampling, request.max_tokens
     subscription, each = model.subscription(request.caller), sampling.n
     needs = checked_needs(request, subscription.adapter)
+    if model.versions is not None:
+        needs = model.versions.assign(request.caller, needs, subscription.adapter, context.asking, request.record)
     if request.prompts or request.parts:
         prompts: Sequence[EncodedPrompt] = await _encoded_parts(request, context)
-        prompt = EncodedPrompt([], sum(one.tokens for one in prompts))
+        prompt = prompts[0] if len(prompts) == 1 else EncodedPrompt([], sum(one.tokens for one in prompts))
         check_input_tokens(request.caller, request.model.name, prompt.tokens, request.prompt_param)
         if request.prompts:
+            check_prompt_logprobs(request, prompt.tokens)
             sampling = msgspec.structs.replace(request.sampling, n=each * len(prompts))
             request = msgspec.structs.replace(request, sampling=sampling)
         bounds: Sequence[int] = [output_bound(request, one.tokens) for one in prompts]
+        request = _with_bound_told(request, min(bounds))
         longest, most = max(bounds), sum(bounds) * each
     else:
         if request.size > INLINE_BYTES or request.foreign is not None or model.opaque:
@@ -75,6 +79,7 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
             or sampling.logprobs is not None
         ):
             wanted = output_bound(request, prompt.tokens)
+            request = _with_bound_told(request, wanted)
         longest, prompts, bounds, most = wanted, (prompt,), [wanted], wanted * each
     stages.encoded = monotonic()
     try:
@@ -89,6 +94,14 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
         lease.release()
         raise
     return Prepared(request, prompt, prompts, bounds, lease, subscription, route)
+
+
+def _with_bound_told(request: GenerateRequest, bound: int) -> GenerateRequest:
+    """Let the answer's headers say that a bound is lower than the client's."""
+    if request.max_tokens is None or bound >= request.max_tokens:
+        return request
+    told = f"{request.max_tokens_param}={bound}"
+    return msgspec.structs.replace(request, adjusted=(*request.adjusted, told))
 
 
 async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> list[EncodedPrompt]:

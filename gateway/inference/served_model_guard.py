@@ -19,7 +19,7 @@ from gateway.inference.request_context import RequestContext
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.auth.key_records import ApiKey
-from gateway.tenancy.limits.limiter import Ask, Rate, Usage
+from gateway.tenancy.limits.no_limits import NO_LIMITS
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
@@ -125,7 +125,7 @@ class ServedModelGuard:
         )
         payload = Payload(_PATH, body, False, False, model.shown, most) if model.relays else None
         until = now + self._settings.timeout_seconds
-        context = RequestContext(_NO_LIMITS, self._encoding, RequestHandle(), until, until)
+        context = RequestContext(NO_LIMITS, self._encoding, RequestHandle(), until, until)
         generation = await generate(request, context, payload)
         try:
             relay = generation.stream.relay
@@ -232,27 +232,3 @@ async def _relayed_text(generation: Generation, relay: Relay) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise GuardFailed("its answer is not the chat API's") from None
     return (choices[0].message.content or "") if choices else ""
-
-
-class _NoLimits:
-    """A `Limiter` without limits, for requests of the gateway itself."""
-
-    def last_rate(self, key_id: str) -> Rate | None:
-        return None
-
-    async def reserve(self, ask: Ask) -> "_NoLease":
-        return _NoLease(ask.most)
-
-
-class _NoLease:
-    def __init__(self, output: int) -> None:
-        self.output = output
-
-    def settle(self, usage: Usage) -> None:
-        pass
-
-    def release(self, *, rejected: bool = False) -> None:
-        pass
-
-
-_NO_LIMITS: Final = _NoLimits()

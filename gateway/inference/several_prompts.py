@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.inference.detailed_generation import DetailedGeneration
 from gateway.inference.generate import generate
 from gateway.inference.generate_request import GenerateRequest, TokenizedText, scratch_record
 from gateway.inference.generation import Generation
@@ -63,9 +64,10 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
         raise
     record.reserved_tokens = prepared.reserved_tokens
     dispatched = Dispatched(stream, first, began.fingerprint)
-    return Generation(
-        prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission, prepared.subscription.origin
-    )
+    parts = prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission, prepared.subscription.origin
+    if request.details is None:
+        return Generation(*parts)
+    return DetailedGeneration(prepared.prompts, *parts)
 
 
 def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: int) -> GenerateRequest:
@@ -78,6 +80,7 @@ def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: in
         prompts=(),
         size=0,
         max_tokens=bound,
+        parser=None,
         filter=None,
         record=request.record if index == 0 else scratch_record(),
     )

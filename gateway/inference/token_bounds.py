@@ -1,6 +1,6 @@
 """Output token bounds: by the model's context, by tenant and key, and by the memory that logprobs take."""
 
-from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.inference.generate_request import Begun, Chat, GenerateRequest
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 
 #: Most logprob entries of one request, over all its tokens and sequences.
@@ -10,7 +10,8 @@ MAX_LOGPROB_ENTRIES = 100_000
 def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     """Bound the tokens of each of the request's answers.
 
-    A limit that the client names is granted or refused; without one the tenant's default holds, or all that fits.
+    A limit that the client names is granted, or refused by those of tenant and key; where the context leaves less, it
+    is refused or clamped, as the model's configuration says. Without one the tenant's default holds, or all that fits.
     Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
     """
     bounds, wanted = request.caller.bounds(request.model.name), request.max_tokens
@@ -35,7 +36,7 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     if wanted is None:
         default = bounds.default_output
         wanted = most if default is None else min(default, most)
-    return _logprobs_bound(request, wanted)
+    return _logprobs_bound(request, min(wanted, room))
 
 
 def upstream_bound(request: GenerateRequest, max_tokens: int) -> int | None:
@@ -54,7 +55,7 @@ def upstream_bound(request: GenerateRequest, max_tokens: int) -> int | None:
 
 
 def _prompt_param(request: GenerateRequest) -> str:
-    return "messages" if isinstance(request.prompt, Chat) else "prompt"
+    return "messages" if isinstance(request.prompt, Chat | Begun) else "prompt"
 
 
 def _room(request: GenerateRequest, prompt_tokens: int) -> int:
@@ -70,7 +71,7 @@ def _room(request: GenerateRequest, prompt_tokens: int) -> int:
             f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
             param=_prompt_param(request),
         )
-    if wanted is not None and wanted > room:
+    if wanted is not None and wanted > room and not request.model.clamps:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, you requested "
             f"{prompt_tokens + wanted} tokens ({prompt_tokens} in the prompt, {wanted} in the completion). "
@@ -95,3 +96,15 @@ def _logprobs_bound(request: GenerateRequest, max_tokens: int) -> int:
             param=request.max_tokens_param,
         )
     return min(max_tokens, most)
+
+
+def check_prompt_logprobs(request: GenerateRequest, prompt_tokens: int) -> None:
+    """Raise InvalidRequest for prompts that have too many tokens, all in all, for the logprobs that they shall have."""
+    sampling = request.sampling
+    most = MAX_LOGPROB_ENTRIES // (1 + (sampling.logprobs or 0))
+    if sampling.prompt_logprobs and prompt_tokens > most:
+        raise InvalidRequest(
+            f"With these logprobs the prompts of a request may have at most {most} tokens here, and these have "
+            f"{prompt_tokens}; send fewer prompts at once, or ask for fewer alternatives.",
+            param=request.prompt_param,
+        )

@@ -4,19 +4,25 @@ import asyncio
 import json
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import openai
 import pytest
 
-from tests.clients.answers import ANSWERS
+from tests.clients.answers import ANSWERS, THINKING_ANSWERS
+from tests.clients.thinking_model import CONTEXT, NAME, write_thinking_model
 from tests.e2e.stack import Stack, config_text
 from tests.gateway.api.embedding_upstream import Embedder
 from tests.ports import free_port
 from tests.upstreams import upstream
 
 EMBEDDER = "text-embedding-3-small"
+
+
+def _write_answers(path: Path, answers: Iterable[tuple[str, str]]) -> None:
+    lines = (json.dumps({"contains": asked, "answer": answer}) for asked, answer in answers)
+    path.write_text("\n".join(lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -44,12 +50,16 @@ def embedder() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def site(embedder: str) -> Iterator[Stack]:
-    """A whole `penstock serve`, with the model under one of OpenAI's names too."""
+    """A whole `penstock serve`: a model that has one of OpenAI's names too, one that thinks, and one that embeds."""
     with tempfile.TemporaryDirectory(prefix="penstock-clients-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        lines = (json.dumps({"contains": asked, "answer": answer}) for asked, answer in ANSWERS)
-        (folder / "answers.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        _write_answers(folder / "answers.jsonl", ANSWERS)
+        _write_answers(folder / "thinking.jsonl", THINKING_ANSWERS)
+        tokenizer = write_thinking_model(folder / "thinking")
         more = (
+            f"  - name: {NAME}\n    tokenizer: {tokenizer}\n    context: {CONTEXT}\n"
+            "    pools: [{name: thinking, engine: simulated, replicas: 1, "
+            "simulated: {instant: true, answers: thinking.jsonl}}]\n"
             f"  - name: {EMBEDDER}\n    context: 8192\n"
             f"    pools: [{{name: vectors, engine: openai, replicas: [{embedder}]}}]\n"
         )

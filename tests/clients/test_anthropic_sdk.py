@@ -213,12 +213,13 @@ def test_errors_are_raised_as_what_they_are(stack: Stack, client: anthropic.Anth
             messages=[{"role": "user", "content": [{"type": "image", "source": source}]}],
         )
     assert "messages.0.content.0" in str(image.value.api_message)
-    with pytest.raises(anthropic.BadRequestError, match="web_search"):
+    with pytest.raises(anthropic.BadRequestError, match="tool_choice"):
         client.messages.create(
             model=MODEL,
             max_tokens=5,
             messages=HELLO,
             tools=[{"type": "web_search_20250305", "name": "web_search"}],
+            tool_choice={"type": "any"},
         )
     with (
         anthropic.Anthropic(base_url=root(stack), api_key="wrong", max_retries=0) as stranger,

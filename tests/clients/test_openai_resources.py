@@ -11,6 +11,7 @@ from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
 from tests.clients.conftest import EMBEDDER
+from tests.clients.thinking_model import NAME as THINKING
 from tests.e2e.stack import MODEL, Stack
 
 WEATHER: Any = {
@@ -38,7 +39,7 @@ class MathReasoning(BaseModel):
 
 def test_models(openai_client: OpenAI) -> None:
     names = [model.id for model in openai_client.models.list()]
-    assert names == [MODEL, EMBEDDER, "gpt-4o"]
+    assert names == [MODEL, THINKING, EMBEDDER, "gpt-4o"]
     assert openai_client.models.retrieve("gpt-4o").object == "model"
 
 

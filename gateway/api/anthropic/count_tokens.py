@@ -17,6 +17,7 @@ from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.relay.forwarding import ForwardedRequest, bad_answer, forward
 from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.server.served_headers import adjusted_headers
 from gateway.api.server.services import Services
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.prepare import encoded
@@ -42,7 +43,9 @@ async def count_tokens(services: Services, exchange: HttpExchange) -> None:
         body = decode_body(PromptBody, await incoming.body())
         model = incoming.model(body.model)
         incoming.begin()
-        translation = translate_prompt(body, template_variables(model))
+        translation = translate_prompt(
+            body, template_variables(model), drop=services.bounds.listen.unavailable_tools == "drop"
+        )
         forwarded = ForwardedRequest(services, incoming, model, body, len(translation.body))
         try:
             # Checked like a chat, whoever counts it.
@@ -52,9 +55,10 @@ async def count_tokens(services: Services, exchange: HttpExchange) -> None:
             else:
                 count = await _own_count(forwarded, request)
         except PenstockError as error:
-            to_messages_error(error, translation.origins)
+            to_messages_error(error, translation.origins, translation.tools.places)
             raise
-    await exchange.respond(200, orjson.dumps({"input_tokens": count}))
+    told = adjusted_headers(translation.tools.adjusted)
+    await exchange.respond(200, orjson.dumps({"input_tokens": count}), headers=told)
 
 
 async def _own_count(forwarded: ForwardedRequest[PromptBody], request: GenerateRequest) -> int:

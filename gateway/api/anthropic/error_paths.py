@@ -1,6 +1,7 @@
 """Map the parameters of a chat's body back to Anthropic's, for error messages."""
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from protos.errors import PenstockError
@@ -23,6 +24,13 @@ _RENAMED: Final = (
 )
 
 
+#: Parameters of a chat's body in a message, and words of the chat API and Anthropic's.
+_QUOTED: Final = re.compile(
+    r"'((?:messages|tools|tool_choice|" + "|".join(re.escape(name) for name, _ in _RENAMED) + r")(?:[.\[][^']*)?)'"
+)
+_WORDS: Final = (("type 'image_url'", "type 'image'"), ("type 'file'", "type 'document'"))
+
+
 class Origin(NamedTuple):
     """The places that a chat message, its content parts and its calls come from."""
 
@@ -31,14 +39,15 @@ class Origin(NamedTuple):
     calls: tuple[str, ...] = ()
 
 
-def place_of(param: str, origins: list[Origin]) -> str:
+def place_of(param: str, origins: list[Origin], tools: Sequence[str] = ()) -> str:
     """Give the place in this API's body that a parameter of the chat's body comes from."""
     if found := _MESSAGE.fullmatch(param):
         number, member, position, rest = found.groups()
         return _dotted(_of_message(origins, int(number), member, position, rest))
     if found := _TOOL.fullmatch(param):
         number, rest = found.groups()
-        return _dotted(f"tools.{number}{rest.replace('.parameters', '.input_schema', 1)}")
+        place = tools[int(number)] if int(number) < len(tools) else f"tools.{number}"
+        return _dotted(f"{place}{rest.replace('.parameters', '.input_schema', 1)}")
     for name, ours in _RENAMED:
         if param == name or param.startswith((f"{name}.", f"{name}[")):
             return _dotted(ours + param[len(name) :])
@@ -65,13 +74,13 @@ def _dotted(place: str) -> str:
     return _INDEX.sub(r".\1", place)
 
 
-def to_messages_error(error: PenstockError, origins: list[Origin]) -> None:
-    """Rewrite an error about the chat's body so that it is about this API's."""
+def to_messages_error(error: PenstockError, origins: list[Origin], tools: Sequence[str] = ()) -> None:
+    """Rewrite an error about the chat's body so that it is about this API's; `tools` are the places of the chat's."""
     if error.param in (None, "model"):
         return
-    place = place_of(error.param, origins)
-    if f"'{error.param}'" in error.message:
-        error.message = error.message.replace(f"'{error.param}'", f"'{place}'")
-    else:
-        error.message = f"{place}: {error.message}"
+    place = place_of(error.param, origins, tools)
+    told = _QUOTED.sub(lambda found: f"'{place_of(found[1], origins, tools)}'", error.message)
+    for theirs, ours in _WORDS:
+        told = told.replace(theirs, ours)
+    error.message = told if told != error.message else f"{place}: {error.message}"
     error.param = place

@@ -22,23 +22,30 @@ class MessagesAdapter:
     """The `ApiAdapter` of one request (gateway/api/writers/api_adapter.py)."""
 
     endpoint = ENDPOINT
+    adjusted: tuple[str, ...] = ()
 
     def __init__(self, services: Services, exchange: HttpExchange) -> None:
         self._services = services
         self._exchange = exchange
         self._thoughts = Thoughts.SHOWN
+        self._edited = False
         #: The places that the chat's messages come from.
         self.origins: list[Origin] = []
+        self.tool_places: tuple[str, ...] = ()
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
         add_rate_headers(self._services, self._exchange)
         decoded = decode_body(MessagesBody, body)
-        translation = translate(decoded, template_variables(self._services.catalog.require(caller, decoded.model)))
+        variables = template_variables(self._services.catalog.require(caller, decoded.model))
+        drop = self._services.bounds.listen.unavailable_tools == "drop"
+        translation = translate(decoded, variables, drop=drop)
+        self.adjusted, self.tool_places = translation.tools.adjusted, translation.tools.places
         self.origins, self._thoughts = translation.origins, shown_thoughts(decoded)
+        self._edited = decoded.context_management is not None
         return translation.body
 
     def renderer(self, head: AnswerHead) -> MessageRenderer:
-        return MessageRenderer(head, self._thoughts)
+        return MessageRenderer(head, self._thoughts, edited=self._edited)
 
     async def store_answer(self) -> None:
         """Store nothing."""

@@ -73,6 +73,8 @@ class ImageBlock(_Block, frozen=True, kw_only=True, tag="image"):
     """An image."""
 
     source: Base64Source | UrlSource | FileSource
+    #: What becomes of images that are too large; an empty object asks for nothing.
+    transformations: dict[str, Any] | None = None
 
 
 class ContentSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="content"):
@@ -214,11 +216,35 @@ class ThinkingDisabled(_Fields, frozen=True, kw_only=True, tag_field="type", tag
     """The model does not reason."""
 
 
+class ThinkingBetweenTools(_Fields, frozen=True, kw_only=True, tag_field="type", tag="between_tools"):
+    """The model reasons between calls of tools."""
+
+
 class JsonFormat(_Fields, frozen=True, kw_only=True):
     """The answer's text is JSON of this schema."""
 
     type: Literal["json_schema"]
     schema: dict[str, Any]
+
+
+Thinking = ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | ThinkingBetweenTools
+
+
+class ContextEdit(_Fields, frozen=True, kw_only=True):
+    """An edit of a long prompt, of those that Anthropic makes. None is made here, which the answer says."""
+
+    type: Literal["clear_tool_uses_20250919", "clear_thinking_20251015"]
+    keep: Any = None
+    trigger: Any = None
+    clear_at_least: Any = None
+    clear_tool_inputs: Any = None
+    exclude_tools: Any = None
+
+
+class ContextManagement(_Fields, frozen=True, kw_only=True):
+    """Edits of the prompt."""
+
+    edits: list[ContextEdit] | None = None
 
 
 class OutputConfig(_Fields, frozen=True, kw_only=True):
@@ -242,10 +268,11 @@ class PromptBody(_Fields, frozen=True, kw_only=True):
     system: str | list[TextBlock] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: AutoChoice | AnyChoice | ToolChoice | NoChoice | None = None
-    thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | None = None
+    thinking: Thinking | None = None
     output_config: OutputConfig | None = None
     output_format: JsonFormat | None = None
     cache_control: CacheControl | None = None
+    context_management: ContextManagement | None = None
     speed: Literal["standard"] | None = None
 
 

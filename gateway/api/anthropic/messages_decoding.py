@@ -21,7 +21,6 @@ _UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "billing_policy": (),
     "compaction": (),
     "container": (),
-    "context_management": ({}, {"edits": []}),
     "diagnostics": ({},),
     "fallback_credit_token": (),
     "fallbacks": ([],),
@@ -29,6 +28,7 @@ _UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "mcp_servers": ([],),
     "thread": (),
     "user_profile_id": (),
+    "workspace_id": (),
 }
 #: On this error Anthropic's clients go on without a thread.
 _NO_THREADS: Final = "thread_unsupported_request"

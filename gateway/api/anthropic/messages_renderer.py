@@ -39,8 +39,10 @@ class MessageRenderer:
     Clients require a signature to send reasoning back; the one made here names its origin, and nothing checks it.
     """
 
-    def __init__(self, head: AnswerHead, thoughts: Thoughts = Thoughts.SHOWN) -> None:
+    def __init__(self, head: AnswerHead, thoughts: Thoughts = Thoughts.SHOWN, *, edited: bool = False) -> None:
+        """`edited`: the request asks for edits of its prompt; the answer says that there were none."""
         self._head = head
+        self._edits: dict[str, Any] = {"context_management": {"applied_edits": []}} if edited else {}
         self._id = f"msg_{head.suffix}"
         self._thoughts = thoughts
         self._blocks = 0
@@ -91,7 +93,7 @@ class MessageRenderer:
 
     def closing(self, counts: Counts) -> bytes:
         end = _end(self._finish, counts, called=self._called)
-        return _event("message_delta", {"delta": end, "usage": _usage(counts)}) + _STOP
+        return _event("message_delta", {"delta": end, "usage": _usage(counts)} | self._edits) + _STOP
 
     def broken(self, error: PenstockError) -> bytes:
         return error_event(error, f"req_{self._head.suffix}")
@@ -111,7 +113,7 @@ class MessageRenderer:
             elif part.text and not part.text.isspace():
                 content.append({"type": "text", "text": part.text})
         end = _end(choice.finish, counts, called=bool(choice.calls))
-        return msgspec.json.encode(self._message(content, end, counts))
+        return msgspec.json.encode(self._message(content, end, counts) | self._edits)
 
     def _message(self, content: list[dict[str, Any]], end: dict[str, Any], counts: Counts) -> dict[str, Any]:
         message: dict[str, Any] = {"id": self._id, "type": "message", "role": "assistant", "model": self._head.model}

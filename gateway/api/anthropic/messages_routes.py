@@ -26,7 +26,7 @@ async def create_message(services: Services, exchange: HttpExchange) -> None:
         await infer(services, exchange, CHAT, adapter)
     except PenstockError as error:
         if adapter.origins:
-            to_messages_error(error, adapter.origins)
+            to_messages_error(error, adapter.origins, adapter.tool_places)
         raise
 
 

@@ -7,7 +7,7 @@ import msgspec
 from gateway.api.anthropic.error_paths import Origin
 from gateway.api.anthropic.messages_body import JsonFormat, MessagesBody, PromptBody, ThinkingEnabled
 from gateway.api.anthropic.messages_decoding import invalid
-from gateway.api.anthropic.messages_tools import chat_tools
+from gateway.api.anthropic.messages_tools import ChatTools, chat_tools
 from gateway.api.anthropic.thinking import chat_thinking
 from gateway.api.anthropic.turns import Conversation
 from protos.errors import InvalidRequest
@@ -16,26 +16,27 @@ _FORMAT_NAME: Final = "answer"
 
 
 class Translation(NamedTuple):
-    """The chat's body, and the places that its messages come from."""
+    """The chat's body, the places that its messages and tools come from, and what became of tools."""
 
     body: bytes
     origins: list[Origin]
+    tools: ChatTools
 
 
-def translate_prompt(body: PromptBody, variables: frozenset[str] | None) -> Translation:
+def translate_prompt(body: PromptBody, variables: frozenset[str] | None, *, drop: bool = False) -> Translation:
     """Translate the prompt, without the parameters of its answer. `variables` are those of the chat template, None
     where they are unknown. Raises InvalidRequest and UnsupportedParameter.
     """
-    chat, origins = _prompt(body, variables)
-    return Translation(msgspec.json.encode(chat), origins)
+    chat, origins, tools = _prompt(body, variables, drop=drop)
+    return Translation(msgspec.json.encode(chat), origins, tools)
 
 
-def translate(body: MessagesBody, variables: frozenset[str] | None) -> Translation:
+def translate(body: MessagesBody, variables: frozenset[str] | None, *, drop: bool = False) -> Translation:
     """Translate the whole request. Raises InvalidRequest and UnsupportedParameter."""
     thinking = body.thinking
     if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= body.max_tokens:
         raise invalid("max_tokens", "It has to be more than thinking.budget_tokens.")
-    chat, origins = _prompt(body, variables)
+    chat, origins, tools = _prompt(body, variables, drop=drop)
     chat["max_tokens"] = body.max_tokens
     if body.stream:
         chat["stream"] = True
@@ -49,21 +50,24 @@ def translate(body: MessagesBody, variables: frozenset[str] | None) -> Translati
         chat["top_k"] = body.top_k
     if body.metadata is not None and body.metadata.user_id is not None:
         chat["user"] = body.metadata.user_id
-    return Translation(msgspec.json.encode(chat), origins)
+    return Translation(msgspec.json.encode(chat), origins, tools)
 
 
-def _prompt(body: PromptBody, variables: frozenset[str] | None) -> tuple[dict[str, Any], list[Origin]]:
+def _prompt(
+    body: PromptBody, variables: frozenset[str] | None, *, drop: bool
+) -> tuple[dict[str, Any], list[Origin], ChatTools]:
     conversation = Conversation()
     conversation.add_system(body.system, "system")
     conversation.add_messages(body.messages)
     chat: dict[str, Any] = {"model": body.model, "messages": conversation.messages}
-    chat |= chat_tools(body)
+    tools = chat_tools(body, drop=drop)
+    chat |= tools.fields
     chat |= chat_thinking(body, variables)
     format_ = _format(body)
     if format_ is not None:
         schema = {"name": _FORMAT_NAME, "schema": format_.schema, "strict": _is_strict(format_.schema)}
         chat["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return chat, conversation.origins
+    return chat, conversation.origins, tools
 
 
 def _is_strict(schema: dict[str, Any]) -> bool:

@@ -5,7 +5,13 @@ Both are hints: a template without such a variable gets none, and the model reas
 
 from typing import Any, Final
 
-from gateway.api.anthropic.messages_body import PromptBody, ThinkingAdaptive, ThinkingDisabled, ThinkingEnabled
+from gateway.api.anthropic.messages_body import (
+    PromptBody,
+    Thinking,
+    ThinkingAdaptive,
+    ThinkingDisabled,
+    ThinkingEnabled,
+)
 from gateway.api.anthropic.messages_decoding import invalid
 from gateway.api.anthropic.messages_renderer import Thoughts
 from gateway.api.anthropic.messages_tools import forces_a_call
@@ -43,7 +49,7 @@ def chat_thinking(body: PromptBody, variables: frozenset[str] | None) -> dict[st
     return found
 
 
-def _effort(thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | None, *, can_switch: bool) -> str | None:
+def _effort(thinking: Thinking | None, *, can_switch: bool) -> str | None:
     match thinking:
         case ThinkingDisabled():
             return None if can_switch else "low"

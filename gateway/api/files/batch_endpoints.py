@@ -40,7 +40,7 @@ class BatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     output_expires_after: ExpiresAfter | None = None
 
 
-_decoder = BodyDecoder(BatchBody, unsupported={})
+_decoder = BodyDecoder(BatchBody, {})
 
 
 async def create_batch(services: Services, exchange: HttpExchange) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 
@@ -9,12 +10,13 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from gateway.api.openai.completion_api import CompletionApi
-from gateway.api.openai.guides import GUIDES
+from gateway.api.openai.completion_api import CompletionApi, Naming, token_number, token_text
+from gateway.api.openai.extension_params import Api, taken
 from gateway.api.openai.media.media_parts import MEDIA_TYPES, check_media
 from gateway.api.openai.prompt_texts import content_places
-from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
+from gateway.api.openai.sampling_params import SamplingFields
 from gateway.api.openai.template_extras import Documents, TemplateKwargs, check_kwargs, template_extras
+from gateway.api.openai.thinking_hints import Effort, take_thinking
 from gateway.api.openai.tools.tool_messages import check_calls, rendered_calls
 from gateway.api.openai.tools.tool_offer import Offer, offer, plain_parser
 from gateway.api.openai.tools.tool_params import CallId, CallsField, ChoiceField, ToolsField
@@ -33,7 +35,9 @@ MAX_MESSAGES = 10_000
 
 
 class ContentPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A part of a message; parts of other types than text are refused by their type."""
+    """A part of a message; parts of other types than text are refused by their type. Caches here need no
+    breakpoints.
+    """
 
     type: Annotated[str, Meta(max_length=64)]
     text: str | None = None
@@ -43,6 +47,21 @@ class ContentPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     video_url: Any = None
     file: Any = None
     refusal: Any = None
+    prompt_cache_breakpoint: Any = None
+    cache_control: Any = None
+    #: What an answer's message has beside its content: OpenAI's Agents SDK for Node sends it back in its text's part
+    #: as well as where it belongs.
+    role: Any = None
+    annotations: Any = None
+    audio: Any = None
+    function_call: Any = None
+    tool_calls: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+
+#: Members of a part that only an assistant's may have.
+_OF_ANSWERS: Final = ("role", "annotations", "audio", "function_call", "tool_calls", "reasoning_content", "reasoning")
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -64,7 +83,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ChatBody(SamplingFields, frozen=True, kw_only=True):
-    """The request body. `chat_template_kwargs` and `documents` are vLLM's."""
+    """The request body. `chat_template_kwargs` and `documents` are vLLM's, `enable_thinking` is Qwen's."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=MAX_MESSAGES)]
     max_completion_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
@@ -76,7 +95,8 @@ class ChatBody(SamplingFields, frozen=True, kw_only=True):
     tools: ToolsField | None = None
     tool_choice: ChoiceField | None = None
     parallel_tool_calls: bool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    reasoning_effort: Effort | None = None
+    enable_thinking: bool | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     documents: Documents | None = None
     chat_template_kwargs: TemplateKwargs | None = None
@@ -88,29 +108,14 @@ class ChatBody(SamplingFields, frozen=True, kw_only=True):
 
 
 _NAMES_BESIDE: Final = (
-    *("tools", "tool_choice", "reasoning_effort", "verbosity", "documents"),
+    *("tools", "tool_choice", "reasoning_effort", "enable_thinking", "verbosity", "documents"),
     "chat_template_kwargs",
 )
 #: What a body has for the model beside messages.
 _BESIDE_MESSAGES: Final = attrgetter(*_NAMES_BESIDE)
 _NOTHING_BESIDE: Final = (None,) * len(_NAMES_BESIDE)
 
-_decoder = BodyDecoder(
-    ChatBody,
-    unsupported={
-        **UNSUPPORTED,
-        **GUIDES,
-        "audio": (),
-        "function_call": ("none",),
-        "functions": ([],),
-        "modalities": (["text"],),
-        "moderation": (),
-        "prediction": (),
-        "prompt_cache_options": ({}, {"mode": "implicit"}),
-        "prompt_cache_retention": ("in_memory", "in-memory"),
-        "web_search_options": (),
-    },
-)
+_decoder = BodyDecoder(ChatBody, taken(Api.CHAT, ChatBody.__struct_fields__))
 
 
 def _request(
@@ -133,9 +138,10 @@ def _request(
     logprobs = None
     if body.logprobs:
         logprobs = body.top_logprobs or 0
-    elif body.top_logprobs is not None:
+    elif body.top_logprobs:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
     offered, parser = _NO_OFFER, None
+    adjusted: tuple[str, ...] = ()
     if foreign is not None:
         prompt, only_messages = _NOTHING, None
         _check(body, model)
@@ -147,7 +153,7 @@ def _request(
             parser = plain_parser(model.output)
     else:
         only_messages = None
-        prompt, offered = _with_tools(body, model)
+        prompt, offered, adjusted = _with_tools(body, model)
         parser = offered.parser
     request = GenerateRequest(
         record.id,
@@ -166,9 +172,9 @@ def _request(
         parser,
         foreign,
     )
-    if offered is _NO_OFFER or (offered.guide is None and not offered.guide_param):
+    if offered is _NO_OFFER or (offered.guide is None and not offered.guide_param and not adjusted):
         return request
-    return msgspec.structs.replace(request, guide=offered.guide, guide_param=offered.guide_param)
+    return msgspec.structs.replace(request, guide=offered.guide, guide_param=offered.guide_param, adjusted=adjusted)
 
 
 #: The prompt of a request that only an upstream can handle.
@@ -180,21 +186,24 @@ def _tool_use(body: ChatBody) -> ToolUse | None:
     return tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
 
 
-def _with_tools(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
-    """Make a prompt with tools or other template variables, and the offer that its answers are parsed by."""
+def _with_tools(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer, tuple[str, ...]]:
+    """Make a prompt with tools or other template variables, the offer that its answers are parsed by, and the entries
+    of `x-penstock-adjusted` for its hints.
+    """
     use, format_ = _tool_use(body), model.chat_format
     check_kwargs(body.chat_template_kwargs or {})
     offered = Offer([], plain_parser(model.output)) if use is None else offer(model, use)
-    extras = template_extras(
+    extras, adjusted = template_extras(
         format_.reads,
         body.chat_template_kwargs,
         effort=body.reasoning_effort,
+        thinking=body.enable_thinking,
         verbosity=body.verbosity,
         documents=body.documents,
     )
     if offered.shown:
         extras["tools"] = offered.shown
-    return Chat(_messages(body, model), extras), offered
+    return Chat(_messages(body, model), extras), offered, adjusted
 
 
 def _check(body: ChatBody, model: ServedModel) -> None:
@@ -298,7 +307,8 @@ def _message(message: Message, position: int) -> dict[str, Any]:
             raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
     content = message.content
     if isinstance(content, list):
-        content = "".join(_text_of(part, f"messages[{position}].content[{i}]") for i, part in enumerate(content))
+        parts = enumerate(content)
+        content = "".join(_text_of(part, f"messages[{position}].content[{i}]", message.role) for i, part in parts)
     if content is None:
         content = message.refusal
     if content is None and not message.tool_calls:
@@ -314,7 +324,13 @@ def _message(message: Message, position: int) -> dict[str, Any]:
     return rendered
 
 
-def _text_of(part: ContentPart, param: str) -> str:
+def _text_of(part: ContentPart, param: str, role: str) -> str:
+    if role != "assistant":
+        for name in _OF_ANSWERS:
+            if getattr(part, name) is not None:
+                raise InvalidRequest(f"Unrecognized request argument supplied: {param}.{name}", param=f"{param}.{name}")
+    if part.type == "refusal" and isinstance(part.refusal, str):
+        return part.refusal
     if part.type != "text":
         raise UnsupportedParameter(
             f"Unsupported value: '{param}' has type '{part.type}'; only text is supported here.", param=f"{param}.type"
@@ -324,17 +340,19 @@ def _text_of(part: ContentPart, param: str) -> str:
     return part.text
 
 
-def _token(token_id: int, logprob: float, model: ServedModel) -> dict[str, Any]:
+def _token(token_id: int, logprob: float, model: ServedModel, named: Naming) -> dict[str, Any]:
     data = model.tokenizer.token_bytes(token_id)
-    return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
+    return {"token": named(token_id, model), "logprob": logprob, "bytes": list(data)}
 
 
-def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
+def _logprobs(
+    entries: list[TokenEntry], model: ServedModel, offset: int, *, named: Naming = token_text
+) -> dict[str, Any]:
     del offset  # of text completions only
     content = []
     for token_id, entry, _ in entries:
-        shown = _token(token_id, entry.chosen, model)
-        shown["top_logprobs"] = [_token(top_id, logprob, model) for top_id, logprob in entry.top]
+        shown = _token(token_id, entry.chosen, model, named)
+        shown["top_logprobs"] = [_token(top_id, logprob, model, named) for top_id, logprob in entry.top]
         content.append(shown)
     return {"content": content, "refusal": None}
 
@@ -348,10 +366,12 @@ CHAT = CompletionApi(
     decode=_decoder.decode,
     decode_all=_decoder.decode_all,
     request=_request,
+    hints=take_thinking,
     texts=_texts,
     media=_media,
     message=lambda text: {"message": {"role": "assistant", "content": text, "refusal": None}},
     logprobs=_logprobs,
+    logprobs_by_id=partial(_logprobs, named=token_number),
     opening={"role": "assistant", "content": "", "refusal": None},
     text_head=b'"delta":{"content":"',
     text_tail=b'"}',

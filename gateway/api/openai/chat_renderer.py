@@ -11,6 +11,7 @@ from gateway.api.writers.api_adapter import AnswerHead, Choice, Counts, Frame, f
 from gateway.api.writers.chunk_encoder import DONE, usage_fields
 from gateway.models.served_model import ServedModel
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 
@@ -18,7 +19,7 @@ _NO_DELTA: Final = b'"delta":{}'
 
 
 class ChatRenderer:
-    """The `Renderer` of OpenAI's chat API; `reasoning_content` is the name that engines' servers share."""
+    """The `Renderer` of OpenAI's chat API, which has no name for thoughts: engines' servers and clients have two."""
 
     def __init__(self, api: CompletionApi, model: ServedModel, head: AnswerHead, count: int, *, usage: bool) -> None:
         """`count` is the number of choices; with `usage` a stream ends with the counts."""
@@ -46,17 +47,22 @@ class ChatRenderer:
         delta = b'"delta":' + dumps(self._api.opening)
         return b"".join([b"%b%b%b" % (head, delta, self._end) for head in self._heads])
 
-    def frame(self, index: int, kind: Delta) -> Frame:
+    def frame(self, index: int, kind: Delta) -> Frame | None:
+        return self._frame(index, kind)
+
+    def _frame(self, index: int, kind: Delta) -> Frame:
         call = kind.call if isinstance(kind, CallArguments) else 0
         key = index, type(kind), call
         frame = self._frames.get(key)
         if frame is None:
-            before, after = b'"delta":{"content":"', b'"}'
             if isinstance(kind, Reasoning):
-                before = b'"delta":{"reasoning_content":"'
+                first, *more = self._model.thought_names
+                parts = [b'"delta":{"%b":"' % first.encode(), *(b'","%b":"' % name.encode() for name in more), b'"}']
             elif isinstance(kind, CallArguments):
-                before, after = b'"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"' % call, b'"}}]}'
-            frame = self._frames[key] = self._heads[index] + before, after + self._end
+                parts = [b'"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"' % call, b'"}}]}']
+            else:
+                parts = [b'"delta":{"content":"', b'"}']
+            frame = self._frames[key] = self._heads[index] + parts[0], *parts[1:-1], parts[-1] + self._end
         return frame
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
@@ -74,12 +80,12 @@ class ChatRenderer:
     def _delta(self, index: int, delta: Delta) -> bytes:
         if isinstance(delta, CallStart):
             return self._start(index, delta)
-        before, after = self.frame(index, delta)
+        frame = self._frame(index, delta)
         text = dumps(delta.text)[1:-1]
         if not isinstance(delta, Text) or not delta.entries:
-            return b"".join((before, text, after))
-        logprobs = dumps(self._api.logprobs(list(delta.entries), self._model, 0))
-        return b'%b%b"},"logprobs":%b,"finish_reason":null}]%b' % (before, text, logprobs, self._tail)
+            return text.join(frame)
+        logprobs = dumps(self.logprobs(list(delta.entries)))
+        return b'%b%b"},"logprobs":%b,"finish_reason":null}]%b' % (frame[0], text, logprobs, self._tail)
 
     def _start(self, index: int, delta: CallStart) -> bytes:
         self._called[index] = True
@@ -99,10 +105,15 @@ class ChatRenderer:
 
     def whole(self, choices: Sequence[Choice], counts: Counts) -> bytes:
         """Encode the body of an answer in one piece."""
-        shown = [self._choice(index, choice) for index, choice in enumerate(choices)]
-        return dumps({**self._fields, "choices": shown, "usage": usage_fields(counts), **self._fingerprint})
+        return dumps(self.answer(choices, counts))
 
-    def _choice(self, index: int, choice: Choice) -> dict[str, Any]:
+    def answer(self, choices: Sequence[Choice], counts: Counts) -> dict[str, Any]:
+        """Make the body of an answer in one piece."""
+        shown = [self.choice(index, choice) for index, choice in enumerate(choices)]
+        return {**self._fields, "choices": shown, "usage": usage_fields(counts), **self._fingerprint}
+
+    def choice(self, index: int, choice: Choice) -> dict[str, Any]:
+        """Make one choice of an answer in one piece."""
         text, thoughts, calls, entries = choice.text, choice.reasoning, choice.calls, choice.entries
         message: dict[str, Any] = {
             "role": "assistant",
@@ -111,11 +122,15 @@ class ChatRenderer:
             "refusal": None,
         }
         if thoughts:
-            message["reasoning_content"] = thoughts
+            message |= dict.fromkeys(self._model.thought_names, thoughts)
         if calls:
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in calls
             ]
-        logprobs = self._api.logprobs(entries, self._model, 0) if entries else None
+        logprobs = self.logprobs(entries) if entries else None
         return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_name}
+
+    def logprobs(self, entries: list[TokenEntry]) -> dict[str, Any] | None:
+        """Make a choice's logprobs."""
+        return self._api.logprobs(entries, self._model, 0)

@@ -3,18 +3,19 @@
 An upstream gets the body unchanged; engines get a request for each prompt (gateway/inference/several_prompts.py).
 """
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from gateway.api.openai.completion_api import CompletionApi
-from gateway.api.openai.guides import GUIDES
+from gateway.api.openai.completion_api import CompletionApi, Naming, token_number, token_text
+from gateway.api.openai.extension_params import Api, taken
 from gateway.api.openai.prompt_texts import prompt_of_ids
-from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
+from gateway.api.openai.sampling_params import SamplingFields
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.filtering.prompt_text import PromptText
-from gateway.inference.generate_request import Best, FillIn, GenerateRequest, Prompt
+from gateway.inference.generate_request import AnswerDetails, FillIn, GenerateRequest, Prompt
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
@@ -38,13 +39,15 @@ class CompletionBody(SamplingFields, frozen=True, kw_only=True):
     """The request body."""
 
     prompt: _Prompt
+    #: 0: nothing but the prompt is shown.
+    max_tokens: Annotated[int, Meta(ge=0, le=0x7FFF_FFFF)] | None = None
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
     best_of: Annotated[int, Meta(ge=1, le=20)] | None = None
     echo: bool | None = None
     suffix: str | None = None
 
 
-_decoder = BodyDecoder(CompletionBody, unsupported={**UNSUPPORTED, **GUIDES})
+_decoder = BodyDecoder(CompletionBody, taken(Api.COMPLETIONS, CompletionBody.__struct_fields__))
 
 
 def _request(
@@ -67,7 +70,7 @@ def _request(
         prompt="" if foreign else _prompt(prompts[0], body.suffix),
         size=size,
         sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=body.logprobs),
-        max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
+        max_tokens=body.max_tokens or _least_tokens(body),
         stops=body.stops,
         stream=bool(body.stream),
         arrived=record.arrived,
@@ -79,16 +82,27 @@ def _request(
             return request
         # An upstream gets all prompts in one request, so the limits apply to all answers together.
         return msgspec.structs.replace(request, sampling=_of(request.sampling, shown * len(prompts), body.logprobs))
-    if made > shown:
-        logprobs = 0 if body.logprobs is None else body.logprobs
-        best = Best(shown, body.logprobs is not None)
-        request = msgspec.structs.replace(request, sampling=_of(request.sampling, made, logprobs), best=best)
-    if body.echo:
-        texts = [prompt if isinstance(prompt, str) else whole_text(model.table, prompt) for prompt in prompts]
-        request = msgspec.structs.replace(request, echo=tuple(text for text in texts for _ in range(made)))
-    if len(prompts) > 1:
+    silent, several = body.max_tokens == 0, len(prompts) > 1
+    if made > shown or body.echo or silent:
+        echo: tuple[str, ...] = ()
+        if body.echo:
+            texts = [prompt if isinstance(prompt, str) else whole_text(model.table, prompt) for prompt in prompts]
+            echo = tuple(text for text in texts for _ in range(made))
+        scored = bool(body.echo) and body.logprobs is not None
+        sampling = msgspec.structs.replace(request.sampling, prompt_logprobs=scored)
+        if made > shown:
+            sampling = _of(sampling, made, body.logprobs or 0)
+        details = AnswerDetails(echo, shown if made > shown else 0, silent, logprobs=body.logprobs)
+        request = msgspec.structs.replace(request, sampling=sampling, details=details)
+        several = several or silent or scored
+    if several:
         request = msgspec.structs.replace(request, prompts=tuple(_prompt(one, body.suffix) for one in prompts))
     return request
+
+
+def _least_tokens(body: CompletionBody) -> int:
+    """Give the bound of answers where none is named, or none shall be shown: engines make one token at least."""
+    return DEFAULT_MAX_TOKENS if body.max_tokens is None else 1
 
 
 def _answers_made(body: CompletionBody, prompts: int) -> int:
@@ -115,6 +129,8 @@ def _check_own(body: CompletionBody, model: ServedModel, *, several: bool) -> No
         present = [name for name in ("suffix", "echo") if getattr(body, name)]
         if body.best_of is not None and body.best_of > (body.n or 1):
             present.append("best_of")
+        if body.max_tokens == 0:
+            present.append("max_tokens")
         if present:
             raise unsupported(present[0])
         if several:
@@ -126,11 +142,15 @@ def _check_own(body: CompletionBody, model: ServedModel, *, several: bool) -> No
         raise UnsupportedParameter(
             "Unsupported parameter: 'suffix' cannot be honoured: this model has no tokens for it.", param="suffix"
         )
+    if body.stream and body.max_tokens == 0:
+        raise InvalidRequest("'max_tokens' of 0 cannot be streamed: there is no answer.", param="max_tokens")
     if body.echo and body.logprobs is not None:
-        raise UnsupportedParameter(
-            "'echo' cannot be honoured together with 'logprobs': no engine of this model tells those of a prompt.",
-            param="echo",
-        )
+        if body.stream:
+            raise UnsupportedParameter(
+                "Unsupported value: 'echo' together with 'logprobs' cannot be streamed here.", param="echo"
+            )
+        if body.suffix:
+            raise InvalidRequest("'echo' together with 'logprobs' goes with no 'suffix'.", param="suffix")
 
 
 def _of(sampling: Sampling, count: int, logprobs: int | None) -> Sampling:
@@ -189,13 +209,25 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText]:
     return texts
 
 
-def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
+def with_prompt_logprobs(prompt: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Put the logprobs of a prompt before those of its answer; nothing comes before the first token."""
+    joined = {name: prompt[name] + answer[name] for name in answer}
+    for name in ("token_logprobs", "top_logprobs"):
+        joined[name][:1] = [None]
+    return joined
+
+
+def _logprobs(
+    entries: list[TokenEntry], model: ServedModel, offset: int, *, named: Naming = token_text
+) -> dict[str, Any]:
+    tokens = [named(token_id, model) for token_id, _, _ in entries]
     return {
-        "tokens": [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _, _ in entries],
+        "tokens": tokens,
         "token_logprobs": [entry.chosen for _, entry, _ in entries],
+        # The sampled token is always among them, so that there may be one more than was asked for.
         "top_logprobs": [
-            {model.tokenizer.token_bytes(t).decode("utf-8", "replace"): logprob for t, logprob in entry.top}
-            for _, entry, _ in entries
+            {named(other, model): logprob for other, logprob in entry.top} | {token: entry.chosen}
+            for token, (_, entry, _) in zip(tokens, entries, strict=True)
         ],
         "text_offset": [offset + entry.place for entry in entries],
     }
@@ -210,10 +242,12 @@ COMPLETIONS = CompletionApi(
     decode=_decoder.decode,
     decode_all=_decoder.decode_all,
     request=_request,
+    hints=lambda fields, extras: fields,
     media=lambda body: (),
     texts=_texts,
     message=lambda text: {"text": text},
     logprobs=_logprobs,
+    logprobs_by_id=partial(_logprobs, named=token_number),
     opening=None,
     text_head=b'"text":"',
     text_tail=b'"',

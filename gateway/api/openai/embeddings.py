@@ -56,7 +56,7 @@ class _Answer(msgspec.Struct, frozen=True):
     meta: Any = None
 
 
-_decoder = BodyDecoder(EmbeddingsBody, unsupported={})
+_decoder = BodyDecoder(EmbeddingsBody, {})
 _answer: Final = msgspec.json.Decoder(_Answer)
 
 

@@ -43,7 +43,10 @@ def parse_explain(value: bytes, caller: Caller) -> Explain:
 
 def explained_policy(model: ServedModel) -> ExplainedPolicy:
     """Wrap the model's policy for one request, to record its decisions."""
-    return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
+    if model.versions is None:
+        return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
+    named = model.versions.named
+    return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name, version_of=named)
 
 
 def show_route(exchange: HttpExchange, explained: ExplainedPolicy) -> None:

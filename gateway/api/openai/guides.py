@@ -10,7 +10,7 @@ from gateway.api.server.body_decoder import MAX_ECHO
 from gateway.text.schemas.expression_checks import check_regex
 from gateway.text.schemas.grammar_checks import check_grammar
 from gateway.text.schemas.schema_checks import check_schema
-from protos.errors import InvalidRequest
+from protos.errors import InvalidRequest, UnsupportedParameter
 from protos.types import Guide, GuideKind
 
 #: Bound on a guide, in bytes.
@@ -33,6 +33,9 @@ def take_guide(extras: dict[str, Any]) -> tuple[Guide, str] | None:
             continue
         guide = read(extras[name], name)
         if guide is None:
+            if name == "structured_outputs":
+                # Options of a decoding that nothing is asked of.
+                del extras[name]
             continue
         if found is not None:
             raise InvalidRequest(f"'{found[1]}' and '{name}' exclude each other.", param=name)
@@ -41,6 +44,21 @@ def take_guide(extras: dict[str, Any]) -> tuple[Guide, str] | None:
         del extras[name]
         found = guide, name
     return found
+
+
+def _structured_outputs(value: Any, name: str) -> Guide | None:
+    """Read vLLM's form (since 0.12), which holds one guide by its kind, beside options of its own decoding."""
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"Invalid value for '{name}': expected an object.", param=name)
+    asked = {key: one for key, one in value.items() if one is not None and one is not False}
+    kinds = [key for key in asked if key in _STRUCTURED]
+    if len(kinds) > 1:
+        raise InvalidRequest(f"'{name}.{kinds[0]}' and '{name}.{kinds[1]}' exclude each other.", param=name)
+    unknown = next((key for key in asked if key not in _STRUCTURED and not key.startswith("disable_")), None)
+    if unknown is not None:
+        param = f"{name}.{unknown[:MAX_ECHO]}"
+        raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
+    return _STRUCTURED[kinds[0]](asked[kinds[0]], f"{name}.{kinds[0]}") if kinds else None
 
 
 def _response_format(value: Any, name: str) -> Guide | None:
@@ -87,7 +105,7 @@ def _schema(value: Any, name: str, *, strict: bool = False) -> Guide:
             raise InvalidRequest(f"Invalid value for '{name}': expected a JSON schema.", param=name) from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"Invalid value for '{name}': expected a JSON schema, an object.", param=name)
-    check_schema(value, name, strict=strict)
+    value = check_schema(value, name, strict=strict)
     return Guide(GuideKind.JSON_SCHEMA, orjson.dumps(value).decode())
 
 
@@ -119,12 +137,30 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{char}" if char in _SPECIAL else char for char in text)
 
 
+_STRUCTURED: Final[dict[str, Callable[[Any, str], Guide]]] = {
+    "json": _schema,
+    "json_object": lambda value, name: Guide(GuideKind.JSON_OBJECT),
+    "regex": _regex,
+    "choice": _choice,
+    "grammar": _grammar,
+}
 _READERS: Final[dict[str, Callable[[Any, str], Guide | None]]] = {
     "response_format": _response_format,
     "guided_json": _schema,
     "guided_regex": _regex,
     "guided_choice": _choice,
     "guided_grammar": _grammar,
+    "structured_outputs": _structured_outputs,
+    # SGLang's and llama.cpp's.
+    "regex": _regex,
+    "ebnf": _grammar,
+    "grammar": _grammar,
+    "json_schema": _schema,
 }
 #: Parameters of both APIs, with the values that ask for nothing.
-GUIDES: Final[dict[str, tuple[Any, ...]]] = dict.fromkeys(_READERS, ()) | {"response_format": ({"type": "text"},)}
+GUIDES: Final[dict[str, tuple[Any, ...]]] = dict.fromkeys(_READERS, ()) | {
+    "grammar": ("",),
+    "json_schema": ("", {}),
+    "response_format": ({"type": "text"},),
+    "structured_outputs": ({},),
+}

@@ -16,7 +16,6 @@ from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import ApiAdapter
 from gateway.api.writers.write_answer import write_answer
 from gateway.inference.generation import Generation
-from gateway.telemetry.answer_record import describe
 
 
 async def infer(
@@ -36,7 +35,7 @@ async def infer(
         request = reading.request(incoming.caller, model, exchange.record)
         incoming.begin()
         explained = None if explain is None else explained_policy(model)
-        pipeline = Pipeline(services, incoming, reading, body, request, explained, adapted=adapter is not None)
+        pipeline = Pipeline(services, incoming, reading, reading.body, request, explained, adapted=adapter is not None)
         if explained is not None:
             if explain is Explain.DRY_RUN:
                 await answer_dry_run(exchange, request, pipeline.context, explained)
@@ -46,11 +45,14 @@ async def infer(
         # No functions of their own: every coroutine between the server and the stream is resumed with every token.
         try:
             generation = await pipeline.run()
+            if services.copies is not None:
+                endpoint = api.endpoint if adapter is None else adapter.endpoint
+                services.copies.begin(exchange, pipeline.request, api.path, body, endpoint)
             await write_answer(pipeline, generation, adapter)
         finally:
             if generation is not None:
                 generation.close()
                 if services.describes or exchange.internal:
-                    describe(generation, services.digests)
+                    services.describe(generation)
             if explained is not None:
                 log_explanation(explained.explanation())

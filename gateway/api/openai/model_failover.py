@@ -12,6 +12,7 @@ from gateway.inference.fallback_chain import FALLBACK_ERRORS, UNFIT_ERRORS, firs
 from gateway.inference.generation import Generation
 from gateway.models.served_model import ServedModel
 from observability.logs import RateLimit
+from observability.record import RequestRecord
 from protos.errors import PenstockError, ReplicaUnavailable
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ async def first_to_answer(
             return await _answer(exchange, requested, model, start, first_token_timeout(requested.fallbacks))
         except FALLBACK_ERRORS as error:
             exchange.handle.renew()
+            _note_version(exchange.record, model, requested, error)
             failed = failed if isinstance(error, UNFIT_ERRORS) else error
             log.warning(
                 "request %s: model %s falls back to %s: %s %s",
@@ -53,6 +55,16 @@ async def first_to_answer(
         if failed is None:
             raise
         raise failed from failed.__cause__
+
+
+def _note_version(record: RequestRecord, failed: ServedModel, requested: ServedModel, error: PenstockError) -> None:
+    """Keep which version of the requested model has failed: its rollout goes by that, whoever answers.
+
+    A request that the model can never take is no version's failure.
+    """
+    if failed is requested and not isinstance(error, UNFIT_ERRORS):
+        record.failed_version, record.failed_epoch = record.version, record.rollout_epoch
+    record.version, record.rollout_epoch = "", 0
 
 
 async def _answer(

@@ -72,7 +72,7 @@ class ModerationBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
 
 
-_decoder = BodyDecoder(ModerationBody, unsupported={})
+_decoder = BodyDecoder(ModerationBody, {})
 
 
 async def moderate(services: Services, exchange: HttpExchange) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from gateway.api.openai.body_reading import Reading
 from gateway.api.openai.model_failover import first_to_answer
 from gateway.api.openai.prompt_screening import filter_of_answers, passes_prefilter, screen_prompt
+from gateway.api.openai.split_keys import conversation, user
 from gateway.api.server.intake import IncomingRequest
 from gateway.api.server.services import Services
 from gateway.filtering.filters.answer_filter import AnswerFilter
@@ -56,6 +57,7 @@ class Pipeline(_Parts, eq=False, kw_only=True):
                 incoming.wait_until,
                 incoming.deadline,
                 self.explained,
+                self,
             )
         return context
 
@@ -63,6 +65,18 @@ class Pipeline(_Parts, eq=False, kw_only=True):
     def include_usage(self) -> bool:
         """Whether the reader of a stream wants the counts at its end."""
         return self.adapted or self.reading.include_usage
+
+    def header(self, name: bytes) -> bytes | None:
+        """Return a header of the request, by its name in lower case."""
+        return self.incoming.exchange.header(name)
+
+    def split_key(self, by: str, header: str) -> bytes:
+        """Return what the request has in common with others that one version shall answer."""
+        if by == "conversation":
+            return conversation(self.reading.fields)
+        if by == "header":
+            return self.header(header.encode()) or b""
+        return user(self.reading.fields) if by == "user" else b""
 
     def run(self) -> Coroutine[Any, Any, Generation]:
         """Start a generation, of a fallback where the model does not answer. Raises its errors."""

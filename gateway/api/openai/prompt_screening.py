@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from gateway.api.openai.body_reading import Reading, read_body
+from gateway.api.openai.body_reading import Reading
 from gateway.api.openai.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.api.server.filtered_prompt import filtered_prompt
 from gateway.api.server.http_exchange import HttpExchange
@@ -79,7 +79,7 @@ async def screen_prompt(
     passed = await filtered_prompt(encoding, exchange, policy, texts, recorder, len(body), again=again)
     if passed.replaced:
         body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
-        reading = read_body(reading.api, body)
+        reading = reading.reread(body)
     launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched

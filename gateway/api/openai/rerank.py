@@ -130,8 +130,8 @@ class _Scores(msgspec.Struct, frozen=True):
     usage: Any = None
 
 
-_rerank_decoder = BodyDecoder(RerankBody, unsupported={})
-_score_decoder = BodyDecoder(ScoreBody, unsupported={})
+_rerank_decoder = BodyDecoder(RerankBody, {})
+_score_decoder = BodyDecoder(ScoreBody, {})
 _ranking: Final = msgspec.json.Decoder(_Ranking)
 _scores: Final = msgspec.json.Decoder(_Scores)
 

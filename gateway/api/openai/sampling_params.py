@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -19,13 +19,6 @@ _Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
 _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]
 _TokenId = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
 
-#: Parameters of both APIs that nothing here honours yet, with the values that ask for nothing.
-UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "metadata": ({},),
-    "service_tier": ("auto", "default"),
-    "store": (False,),
-}
-
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Options of a streamed answer."""
@@ -33,6 +26,8 @@ class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     include_usage: bool | None = None
     #: Padding of chunks against guesses from their sizes. The gateway adds none, so only `false` is possible.
     include_obfuscation: bool | None = None
+    #: vLLM's: every chunk has the counts so far, where the counts are wanted at all.
+    continuous_usage_stats: bool | None = None
 
 
 class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -79,6 +74,12 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             param = "stream_options.include_obfuscation"
             raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
         return bool(self.stream_options.include_usage)
+
+    @property
+    def counts_always(self) -> bool:
+        """Whether every chunk of a stream has the counts so far."""
+        options = self.stream_options
+        return options is not None and bool(options.include_usage) and bool(options.continuous_usage_stats)
 
     def sampling(self, vocab_size: int, logprobs: int | None) -> Sampling:
         """Make the engine's sampling parameters. Raises InvalidRequest for token ids outside the vocabulary."""

@@ -15,7 +15,7 @@ MAX_NUMBER: Final = 1_000_000
 MAX_DEPTH: Final = 16
 #: Names that have parameters of their own.
 _RESERVED: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt", "continue_final_message"))
-#: Variables that turn reasoning off in templates without levels of effort.
+#: Variables that turn reasoning on and off in templates without levels of effort.
 _SWITCHES: Final = ("enable_thinking", "thinking")
 
 Documents = Annotated[list[dict[str, Any]], Meta(max_length=MAX_DOCUMENTS)]
@@ -45,41 +45,56 @@ def template_extras(
     reads: frozenset[str],
     kwargs: Mapping[str, Any] | None,
     *,
-    effort: str | None,
-    verbosity: str | None,
-    documents: Sequence[Mapping[str, Any]] | None,
-) -> dict[str, Any]:
-    """Make the values for a chat format that `reads` these names. Raises UnsupportedParameter for unused ones."""
+    effort: str | None = None,
+    thinking: bool | None = None,
+    verbosity: str | None = None,
+    documents: Sequence[Mapping[str, Any]] | None = None,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Make the values for a chat format that `reads` these names, and say what became of hints.
+
+    Effort, thinking and verbosity are hints, which clients send to every model: a template gets what it reads of them.
+    Raises UnsupportedParameter for others that are not read.
+    """
     extras: dict[str, Any] = {}
+    adjusted: list[str] = []
     for name, value in (kwargs or {}).items():
         if name not in reads:
             raise _unknown(f"chat_template_kwargs.{name[:MAX_ECHO]}")
         extras[name] = value
-    if effort is not None:
-        extras |= _effort(reads, effort, extras)
+    if effort is not None or thinking is not None:
+        _think(reads, effort, thinking, extras, adjusted)
     if verbosity is not None:
         if "verbosity" in reads:
             extras["verbosity"] = verbosity
         elif verbosity != "medium":
-            raise _unknown("verbosity")
+            adjusted.append("verbosity=ignored")
     if documents:
         if "documents" not in reads:
             raise _unknown("documents")
         extras["documents"] = list(documents)
-    return extras
+    return extras, tuple(adjusted)
 
 
-def _effort(reads: frozenset[str], effort: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    if "reasoning_effort" in reads:
-        return {"reasoning_effort": effort}
+def _think(
+    reads: frozenset[str], effort: str | None, thinking: bool | None, extras: dict[str, Any], adjusted: list[str]
+) -> None:
+    """Add what the template reads of the hints; what `extras` already says stands."""
     switch = next((name for name in _SWITCHES if name in reads), None)
-    if effort != "none" or switch is None:
-        raise _unknown("reasoning_effort")
-    if given.get(switch, False) is not False:
-        raise InvalidRequest(
-            f"'reasoning_effort' none and 'chat_template_kwargs.{switch}' exclude each other.", param="reasoning_effort"
-        )
-    return {switch: False}
+    on = thinking if thinking is not None else effort != "none"
+    if switch is not None:
+        extras.setdefault(switch, on)
+    level = effort if effort is not None else None if thinking else "none"
+    if "reasoning_effort" in reads:
+        if level is not None:
+            extras.setdefault("reasoning_effort", level)
+        return
+    # A value of `chat_template_kwargs` may be any text, which no header may have.
+    value = None if switch is None else extras[switch]
+    told = f"{switch}:{str(value).lower()}" if isinstance(value, bool) else "ignored"
+    if effort is not None:
+        adjusted.append(f"reasoning_effort={told}")
+    elif switch is None:
+        adjusted.append("enable_thinking=ignored")
 
 
 def _unknown(param: str) -> UnsupportedParameter:

@@ -72,8 +72,8 @@ class _Tokens(msgspec.Struct, frozen=True):
     token_strs: list[str] | None = None
 
 
-_tokenize_decoder = BodyDecoder(TokenizeBody, unsupported={})
-_detokenize_decoder = BodyDecoder(DetokenizeBody, unsupported={})
+_tokenize_decoder = BodyDecoder(TokenizeBody, {})
+_detokenize_decoder = BodyDecoder(DetokenizeBody, {})
 _tokens: Final = msgspec.json.Decoder(_Tokens)
 _text: Final = msgspec.json.Decoder(Text)
 

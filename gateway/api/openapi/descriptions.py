@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from gateway.api.anthropic.errors import AnthropicError
 from gateway.api.anthropic.messages_body import MessagesBody, PromptBody
+from gateway.api.feedback.give_feedback import Feedback, FeedbackBody
 from gateway.api.files.batch_endpoints import BatchBody
 from gateway.api.openai.chat import ChatBody
 from gateway.api.openai.completions import CompletionBody
@@ -14,12 +15,14 @@ from gateway.api.openai.rerank import Ranking, RerankBody, ScoreBody, Scores
 from gateway.api.openai.tokenize import DetokenizeBody, Text, TokenizeBody, Tokens
 from gateway.api.openapi.description import FORM, OCTETS, WITH_MODEL, Description
 from gateway.api.openapi.document import Descriptions
-from gateway.api.openapi.parameters import BatchQuery, FileForm, FileQuery, PageQuery, ResponseQuery
+from gateway.api.openapi.parameters import BatchQuery, FileForm, FileQuery, PageQuery, ReadyQuery, ResponseQuery
 from gateway.api.openapi.published_shapes import published, published_list
+from gateway.api.responses.compact import CompactBody
 from gateway.api.responses.conversation_endpoints import NewConversation, NewItems, UpdatedConversation
 from gateway.api.responses.responses_body import CreateBody, Prompting
-from gateway.api.server.health import Health
+from gateway.api.server.health import Health, Version
 from protos.errors import (
+    AnswerNotFound,
     BatchMissing,
     Conflict,
     ContentUnavailable,
@@ -50,6 +53,7 @@ _RESPONSE_OBJECT: Final = published("openai.Response")
 _RESPONSE_EVENT: Final = published("openai.ResponseStreamEvent")
 _RESPONSE_ITEMS: Final = published_list("openai.ResponseItem")
 _INPUT_TOKENS: Final = published("openai.InputTokenCountResponse")
+_COMPACTED: Final = published("openai.CompactedResponse")
 _CONVERSATION_OBJECT: Final = published("openai.Conversation")
 _CONVERSATION_ITEM: Final = published("openai.ConversationItem")
 _CONVERSATION_ITEMS: Final = published_list("openai.ConversationItem")
@@ -78,9 +82,22 @@ _MODELS: Final[Descriptions] = {
         _MODERATION,
         errors=WITH_MODEL,
     ),
+    ("POST", "/v1/feedback"): Description(
+        "Tell of an answer, while versions of its model are compared.",
+        FeedbackBody,
+        Feedback,
+        errors=(InvalidRequest, PermissionDenied, AnswerNotFound),
+    ),
     ("GET", "/healthz"): Description("Whether this process answers.", answer=Health, tag="service", public=True),
+    ("GET", "/version"): Description("The gateway's version.", answer=Version, tag="service", public=True),
     ("GET", "/readyz"): Description(
-        "Whether it could serve a request now.", answer=Health, tag="service", public=True, also=(503,)
+        "Whether it could serve a request now.",
+        answer=Health,
+        query=ReadyQuery,
+        tag="service",
+        public=True,
+        also=(503,),
+        errors=(InvalidRequest,),
     ),
     ("GET", "/openapi.json"): Description("This document.", answer=dict[str, Any], tag="service", public=True),
 }
@@ -116,6 +133,12 @@ _RESPONSES: Final[Descriptions] = {
         Prompting,
         _INPUT_TOKENS,
         errors=(*WITH_MODEL, PreviousResponseNotFound, ConversationNotFound),
+    ),
+    ("POST", "/v1/responses/compact"): Description(
+        "Make a conversation shorter.",
+        CompactBody,
+        _COMPACTED,
+        errors=(*WITH_MODEL, PreviousResponseNotFound),
     ),
     ("GET", _RESPONSE): Description(
         "Show a response, or follow one.",

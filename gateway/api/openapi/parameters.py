@@ -8,6 +8,12 @@ from msgspec import Meta
 from gateway.jobs.files.file_records import Purpose
 
 
+class ReadyQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which models must have a replica: `all`, or one of them."""
+
+    models: Literal["all", "any"] = "all"
+
+
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a list: `after` is the id before its first item."""
 

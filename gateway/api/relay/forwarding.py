@@ -15,6 +15,7 @@ import msgspec
 from gateway.api.openai.prompt_texts import rewritten
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.filtered_prompt import filtered_prompt
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.intake import IncomingRequest
 from gateway.api.server.served_headers import served_headers
 from gateway.api.server.services import Services
@@ -29,6 +30,7 @@ from gateway.inference.prepare import prepare
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import Parts, SharedLease
 from gateway.models.served_model import ServedModel
+from gateway.telemetry.answer_record import note_version
 from gateway.tenancy.limits.limiter import Usage
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter
 from protos.features import NAMES, Feature
@@ -64,6 +66,24 @@ class ForwardedRequest(Generic[B]):
     model: ServedModel
     body: B
     size: int
+
+
+class _Asking(msgspec.Struct, frozen=True):
+    """Tells a model's versions of a request that generates nothing. Each is a conversation of its own."""
+
+    exchange: HttpExchange
+    body: Any
+
+    def header(self, name: bytes) -> bytes | None:
+        return self.exchange.header(name)
+
+    def split_key(self, by: str, header: str) -> bytes:
+        if by == "header":
+            return self.exchange.header(header.encode()) or b""
+        if by == "tenant":
+            return b""
+        user = getattr(self.body, "user", None) if by == "user" else self.exchange.record.id
+        return user.encode() if user else b""
 
 
 async def read_request(
@@ -144,8 +164,9 @@ async def forward(
         parts=() if free else tuple(text_tokens(body) for body in bodies),
         prompt_param=param,
     )
+    asking = _Asking(exchange, forwarded.body)
     context = RequestContext(
-        services.limiter, services.encoding, exchange.handle, incoming.wait_until, incoming.deadline
+        services.limiter, services.encoding, exchange.handle, incoming.wait_until, incoming.deadline, asking=asking
     )
     prepared = await prepare(whole, context, scratch_record())
     prompt_tokens, shared = prepared.prompt.tokens, SharedLease(prepared.lease)
@@ -220,7 +241,7 @@ def _note(forwarded: ForwardedRequest[Any], used: Usage, error: BaseException | 
     record.prompt_tokens = used.prompt
     record.cost_nano_usd = model.price.nano(used.prompt, 0, 0)
     record.rejected_tokens = prompt_tokens if isinstance(error, Overloaded) else 0
-    record.version = model.fleet.version(record.replica) or ""
+    note_version(record, model.fleet.version(record.replica) or record.version)
     record.last_token = time.monotonic()
     if error is None:
         record.finish = FinishReason.STOP.value

@@ -1,17 +1,17 @@
 """Translate an upstream's chat answer to another API while it is relayed."""
 
-from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from gateway.api.relay.relayed_strings import unreadable
+from gateway.api.relay.answer_order import AnswerOrder, ordered
+from gateway.api.relay.chat_reading import ChoicePiece, read_answer, unreadable_answer
 from gateway.api.server.error_form import ErrorForm
 from gateway.api.server.http_exchange import HttpExchange
-from gateway.api.writers.api_adapter import ApiAdapter, Call, Choice, Counts, Renderer
+from gateway.api.writers.api_adapter import ApiAdapter, Counts, Renderer, joined
 from gateway.api.writers.parsed_encoder import counts_of
 from gateway.inference.generation import Generation
-from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
 from observability.record import RequestRecord
 from protos.errors import PenstockError, ReplicaFailed
 from protos.types import FinishReason
@@ -20,65 +20,6 @@ _DATA: Final = b"data:"
 _DONE: Final = b"[DONE]"
 #: Bound on an answer in one piece, in bytes.
 _MOST_BYTES: Final = 64 * 1024 * 1024
-#: Bound on the index of an upstream's tool calls.
-_MOST_CALLS: Final = 1024
-_REASONS: Final = {
-    "stop": FinishReason.STOP,
-    "tool_calls": FinishReason.STOP,
-    "function_call": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-}
-
-
-#: Default of raw fields: msgspec's union of `Raw` and None would accept only null.
-_NULL: Final = msgspec.Raw(b"null")
-
-
-class _Function(msgspec.Struct, frozen=True):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _Call(msgspec.Struct, frozen=True):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _ChatMessage(msgspec.Struct, frozen=True):
-    """A message, or a chunk's addition to one."""
-
-    content: str | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    """`stop_reason` is vLLM's and `matched_stop` SGLang's: the stop string that ended it, if it is a string."""
-
-    index: int = 0
-    delta: _ChatMessage | None = None
-    message: _ChatMessage | None = None
-    finish_reason: str | None = None
-    logprobs: msgspec.Raw = _NULL
-    stop_reason: Any = None
-    matched_stop: Any = None
-
-
-class _Logprobs(msgspec.Struct, frozen=True):
-    content: list[ToldLogprob] | None = None
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    choices: list[_Choice] | None = None
-    error: msgspec.Raw = _NULL
-
-
-_decode: Final = msgspec.json.Decoder(_Answer).decode
-_decode_logprobs: Final = msgspec.json.Decoder(_Logprobs | None).decode
 
 
 class TranslatedRelay:
@@ -89,12 +30,16 @@ class TranslatedRelay:
         self._generation = generation
         self._renderer = renderer
         self._adapter = adapter
-        self._calls: dict[int, int] = {}
+        self._choices = [AnswerOrder() for _ in generation.sequences]
+        #: A choice's finish reason is written at the end of the stream: text may still follow it.
+        self._finishes: list[FinishReason | None] = [None for _ in generation.sequences]
+        #: A choice that was not asked for.
+        self._stray: int | None = None
         self._rest = b""
-        self._ended: set[int] = set()
         self._done = False
         self._error: PenstockError | None = None
         self._body: list[bytes] | None = None
+        self._size = 0
         self._stopped_by: str | None = None
 
     @property
@@ -126,8 +71,9 @@ class TranslatedRelay:
         """Translate the next part; drop what the other API has no place for."""
         if self._body is not None:
             self._body.append(body)
-            if sum(map(len, self._body)) > _MOST_BYTES:
-                raise unreadable(f"its answer is longer than {_MOST_BYTES} bytes")
+            self._size += len(body)
+            if self._size > _MOST_BYTES:
+                raise unreadable_answer(f"it is longer than {_MOST_BYTES} bytes")
             return _nothing()
         shown = self._events(body)
         return self._exchange.write(shown) if shown else _nothing()
@@ -140,12 +86,8 @@ class TranslatedRelay:
             await self.respond(200, b"".join([*self._body, body]))
             return
         shown = self._events(body)
-        for index in self._open() if self._done else ():
-            # The upstream ended the stream well, without a finish reason for this choice.
-            shown += self._renderer.render(index, [], FinishReason.STOP)
-            self._ended.add(index)
-        if self._error is None and self._open():
-            self.note_failure(ReplicaFailed("The model's upstream did not answer to the end."))
+        if self._error is None and not self._done:
+            shown += self._guarded(self._ends)
         if self._error is not None:
             await self._exchange.end(shown + self._renderer.broken(self._error))
             return
@@ -159,28 +101,37 @@ class TranslatedRelay:
 
     async def respond(self, status: int, body: bytes, *, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         """Translate a chat's whole answer."""
-        try:
-            found = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise unreadable("its answer is not a chat's") from None
-        if not found.choices:
-            raise unreadable("its answer has no choices")
-        self._note_stop(found.choices[0])
-        answer = self._renderer.whole([_whole(choice) for choice in found.choices], self._counts())
+        found = read_answer(body, whole=True)
+        if not found:
+            raise unreadable_answer("choices")
+        for piece in found:
+            self._note_stop(piece)
+        choices = [joined(ordered(piece), piece.finish or FinishReason.STOP) for piece in found]
+        answer = self._renderer.whole(choices, self._counts())
         await self._adapter.store_answer()
         await self._exchange.respond(status, answer, headers=headers)
 
     def _counts(self) -> Counts:
         return msgspec.structs.replace(counts_of(self._generation), stopped_by=self._stopped_by)
 
-    def _note_stop(self, choice: _Choice) -> None:
+    def _note_stop(self, piece: ChoicePiece) -> None:
         """Note the stop string, which must be one that the client asked for."""
-        for stop in (choice.stop_reason, choice.matched_stop):
-            if choice.index == 0 and isinstance(stop, str) and stop in self._generation.request.stops:
+        for stop in piece.stops:
+            if piece.number == 0 and stop in self._generation.request.stops:
                 self._stopped_by = stop
 
-    def _open(self) -> list[int]:
-        return [index for index in range(len(self._generation.sequences)) if index not in self._ended]
+    def _ends(self) -> bytes:
+        """Write the ends of the choices. Raises ReplicaFailed: the answer is not whole, or lost."""
+        if not self._done and None in self._finishes:
+            raise ReplicaFailed("The model's upstream did not answer to the end.")
+        if self._stray is not None and any(choice.empty for choice in self._choices):
+            raise unreadable_answer(f"choices of index {self._stray}, of {len(self._choices)}")
+        shown = b""
+        for index, choice in enumerate(self._choices):
+            # An upstream may end the stream well without a finish reason.
+            finish = self._finishes[index] or FinishReason.STOP
+            shown += self._renderer.render(index, choice.end(finish), finish)
+        return shown
 
     def _events(self, part: bytes) -> bytes:
         """Translate a part of the stream, which may hold several chunks."""
@@ -192,56 +143,33 @@ class TranslatedRelay:
         return shown
 
     def _event(self, data: bytes) -> bytes:
-        if data == _DONE:
-            self._done = True
+        if self._done:
             return b""
+        if data != _DONE:
+            return self._guarded(lambda: b"".join(map(self._piece, read_answer(data))))
+        self._done = True
+        return self._guarded(self._ends)
+
+    def _guarded(self, render: Callable[[], bytes]) -> bytes:
+        """Render; note what an answer that cannot be read fails with, and render nothing."""
         try:
-            chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.note_failure(unreadable("a chunk of its answer is not a chat's"))
+            return render()
+        except PenstockError as error:
+            self.note_failure(error)
             return b""
-        if bytes(chunk.error) != b"null":
-            self.note_failure(ReplicaFailed("The model's upstream failed on this request."))
+
+    def _piece(self, piece: ChoicePiece) -> bytes:
+        index = piece.number
+        if index >= len(self._choices):
+            self._stray = index
             return b""
-        shown = b""
-        for choice in chunk.choices or ():
-            if choice.index in self._ended or not 0 <= choice.index < len(self._generation.sequences):
-                continue
-            deltas = self._deltas(choice.delta, choice.logprobs) if choice.delta is not None else []
-            finish = None if choice.finish_reason is None else _REASONS.get(choice.finish_reason, FinishReason.STOP)
-            if finish is not None:
-                self._ended.add(choice.index)
-                self._note_stop(choice)
-            if deltas or finish is not None:
-                shown += self._renderer.render(choice.index, deltas, finish)
-        return shown
-
-    def _deltas(self, message: _ChatMessage, logprobs: msgspec.Raw) -> list[Delta]:
-        deltas: list[Delta] = []
-        if thought := message.reasoning_content or message.reasoning:
-            deltas.append(Reasoning(thought))
-        if text := message.content or message.refusal:
-            deltas.append(Text(text) if bytes(logprobs) == b"null" else Text(text, told=_upstream_logprobs(logprobs)))
-        for position, call in enumerate(message.tool_calls or ()):
-            deltas += self._call(position if call.index is None else call.index, call)
-        return deltas
-
-    def _call(self, place: int, call: _Call) -> list[Delta]:
-        deltas: list[Delta] = []
-        function = call.function or _Function()
-        number = self._calls.get(place)
-        if number is None:
-            if not function.name or len(self._calls) >= _MOST_CALLS:
-                return []
-            number = self._calls[place] = len(self._calls)
-            deltas.append(CallStart(number, call.id or f"call_{number}", function.name))
-        if function.arguments:
-            if number < len(self._calls) - 1:
-                # Other APIs cannot return to a call once another one has begun.
-                self.note_failure(unreadable("pieces of several tool calls are mixed in its answer"))
-                return []
-            deltas.append(CallArguments(number, function.arguments))
-        return deltas
+        deltas = self._choices[index].add(piece)
+        if piece.finish is not None:
+            # Of two, the one that says more.
+            if self._finishes[index] in (None, FinishReason.STOP):
+                self._finishes[index] = piece.finish
+            self._note_stop(piece)
+        return self._renderer.render(index, deltas, None) if deltas else b""
 
 
 def _data(event: bytes) -> bytes:
@@ -249,28 +177,6 @@ def _data(event: bytes) -> bytes:
     if b"\n" not in event:
         return event[len(_DATA) :].strip() if event.startswith(_DATA) else b""
     return b"\n".join(line[len(_DATA) :] for line in event.split(b"\n") if line.startswith(_DATA)).strip()
-
-
-def _whole(choice: _Choice) -> Choice:
-    """Convert a message to a choice: reasoning first and calls last, as models write them."""
-    message = choice.message or _ChatMessage()
-    parts: list[Text | Reasoning | Call] = []
-    if thought := message.reasoning_content or message.reasoning:
-        parts.append(Reasoning(thought))
-    if text := message.content or message.refusal:
-        parts.append(Text(text, told=_upstream_logprobs(choice.logprobs)))
-    named = [(call.id or f"call_{place}", call.function) for place, call in enumerate(message.tool_calls or ())]
-    parts += [Call(id_, one.name, one.arguments or "") for id_, one in named if one is not None and one.name]
-    return Choice(tuple(parts), _REASONS.get(choice.finish_reason or "stop", FinishReason.STOP))
-
-
-def _upstream_logprobs(logprobs: msgspec.Raw) -> list[ToldLogprob]:
-    """Convert an upstream's logprobs, if they are in the chat's form."""
-    try:
-        found = _decode_logprobs(logprobs)
-    except msgspec.DecodeError:
-        return []
-    return (found.content or []) if found is not None else []
 
 
 async def _nothing() -> None:

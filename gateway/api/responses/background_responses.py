@@ -33,13 +33,16 @@ WRITE_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.5
 
 
-async def start_in_background(services: Services, adapter: ResponsesAdapter) -> bytes:
-    """Start a response in the background; return its first state. Raises errors that can still be a status."""
+async def start_in_background(services: Services, adapter: ResponsesAdapter) -> tuple[bytes, tuple[str, ...]]:
+    """Start a response in the background; return its first state, and what became of parameters that are hints.
+
+    Raises errors that can still be a status.
+    """
     services.background.check()
     request = adapter.body
     # Errors in the request are answered at once.
     model = services.catalog.require(adapter.caller, request.model)
-    read_body(CHAT, adapter.chat).request(adapter.caller, model, scratch_record())
+    checked = read_body(CHAT, adapter.chat).request(adapter.caller, model, scratch_record())
     form = adapter.form(int(time.time()), model.shown)
     queued = form.write(QUEUED)
     previous = request.previous_response_id or ""
@@ -48,7 +51,8 @@ async def start_in_background(services: Services, adapter: ResponsesAdapter) -> 
     )
     running = BackgroundResponse(services, adapter, form)
     services.background.start(running.run(), running.stop)
-    return queued
+    # An upstream gets hints as they came.
+    return queued, adapter.adjusted if model.relays else (*adapter.adjusted, *checked.adjusted)
 
 
 class BackgroundResponse:
@@ -61,6 +65,7 @@ class BackgroundResponse:
         self._adapter = adapter
         self._form = form
         self._tenant = adapter.caller.tenant.name
+        self.adjusted = adapter.adjusted
         self._exchange = InternalExchange(adapter.caller, CHAT.path, adapter.chat, services.sampler, ENDPOINT)
         self._renderer: ResponseRenderer | None = None
         self._error: PenstockError | None = None
@@ -72,8 +77,8 @@ class BackgroundResponse:
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
         """Make the renderer, which may be for a fallback's answer."""
-        self._form = self._adapter.form(self._form.created, head.model)
-        self._renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(head.model), queued=True)
+        self._form, namespaced = self._adapter.form(self._form.created, head.model), self._adapter.tools.namespaced
+        self._renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(head.model), namespaced, queued=True)
         return self._renderer
 
     async def store_answer(self) -> None:

@@ -4,7 +4,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from gateway.api.responses.items import CallItem, MessageItem, OutputItem, ThoughtItem, read_item
+from gateway.api.responses.compaction_item import summary_of
+from gateway.api.responses.items import CallItem, CompactionItem, MessageItem, OutputItem, ThoughtItem, read_item
+from gateway.api.responses.responses_tools import ChatTools
 from gateway.api.server.body_decoder import MAX_ECHO, read_part
 from protos.errors import InvalidRequest, UnsupportedParameter
 
@@ -57,18 +59,26 @@ _PARTS: Final[dict[str, type[_Part]]] = {
 class Messages:
     """Makes messages of items in order: an answer's reasoning, text and calls are one message of the assistant."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: ChatTools) -> None:
+        """`tools` say by which names the chat has functions of namespaces."""
         self.messages: list[dict[str, Any]] = []
+        #: The places in the body that they come from.
+        self.origins: list[str] = []
+        self._where = ""
+        self._tools = tools
         self._answer: dict[str, Any] | None = None
         self._thoughts = ""
+        #: Whether the last message ends with a summary, and what the user has said since.
+        self._summarised = False
 
     def instruct(self, instructions: str) -> None:
         """Add the instructions, which come before everything else."""
-        self.messages.append({"role": "system", "content": instructions})
+        self._append({"role": "system", "content": instructions}, "instructions")
 
     def add(self, item: dict[str, Any], where: str) -> None:
         """Add the next item, which is at `where` in the body. Raises InvalidRequest or UnsupportedParameter."""
         found = read_item(item, where)
+        self._where = where
         match found:
             case MessageItem(role="assistant"):
                 content = contents(found.content, f"{where}.content")
@@ -77,7 +87,8 @@ class Messages:
                 else:
                     self._calling["content"] = _joined(self._calling["content"], content)
             case CallItem():
-                call = {"name": found.name, "arguments": found.arguments}
+                name = self._tools.chat_name(found.namespace, found.name)
+                call = {"name": name, "arguments": found.arguments}
                 answer = self._begin() if self._answer is None else self._answer
                 calls = answer.setdefault("tool_calls", [])
                 calls.append({"id": found.call_id, "type": "function", "function": call})
@@ -89,13 +100,39 @@ class Messages:
                     self._calling["reasoning_content"] = self._calling.get("reasoning_content", "") + found.text
             case MessageItem():
                 self._turn_ends()
-                self.messages.append({"role": found.role, "content": contents(found.content, f"{where}.content")})
+                content = contents(found.content, f"{where}.content")
+                if found.role == "user" and self._summarised:
+                    self._join_user(content)
+                else:
+                    self._append({"role": found.role, "content": content}, where)
+            case CompactionItem():
+                self._turn_ends()
+                self._summarise(summary_of(found.encrypted_content, where))
             case OutputItem():
                 self._turn_ends()
                 content = contents(found.output, f"{where}.output")
-                self.messages.append({"role": "tool", "tool_call_id": found.call_id, "content": content})
+                self._append({"role": "tool", "tool_call_id": found.call_id, "content": content}, where)
             case _:
                 raise AssertionError("references are resolved before")
+
+    def _summarise(self, summary: str) -> None:
+        """Add a summary. It and the user's messages about it become one, for many templates refuse two in a row."""
+        last = len(self.messages)
+        while last and self.messages[last - 1]["role"] == "user":
+            last -= 1
+        earlier = [message["content"] for message in self.messages[last:]]
+        if not earlier:
+            self._append({"role": "user", "content": summary}, self._where)
+        else:
+            del self.messages[last + 1 :], self.origins[last + 1 :]
+            self.messages[last]["content"] = earlier[0]
+            for content in (*earlier[1:], summary):
+                self._join_user(content)
+        self._summarised = True
+
+    def _join_user(self, content: str | list[dict[str, Any]]) -> None:
+        message = self.messages[-1]
+        message["content"] = _joined(message["content"], content, "\n\n")
 
     @property
     def _calling(self) -> dict[str, Any] | None:
@@ -107,8 +144,13 @@ class Messages:
         if self._thoughts:
             self._answer["reasoning_content"] = self._thoughts
             self._thoughts = ""
-        self.messages.append(self._answer)
+        self._append(self._answer, self._where)
         return self._answer
+
+    def _append(self, message: dict[str, Any], where: str) -> None:
+        self._summarised = False
+        self.messages.append(message)
+        self.origins.append(where)
 
     def _end(self) -> None:
         self._answer = None
@@ -130,11 +172,13 @@ def contents(given: str | list[dict[str, Any]], where: str) -> str | list[dict[s
     return parts or ""
 
 
-def _joined(one: str | list[dict[str, Any]] | None, other: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def _joined(
+    one: str | list[dict[str, Any]] | None, other: str | list[dict[str, Any]], between: str = ""
+) -> str | list[dict[str, Any]]:
     if not one or not other:
         return one or other
     if isinstance(one, str) and isinstance(other, str):
-        return one + other
+        return f"{one}{between}{other}"
     return [*_parts(one), *_parts(other)]
 
 
@@ -162,7 +206,9 @@ def _chat_part(given: dict[str, Any], where: str) -> dict[str, Any]:
             _refuse(where, file_id=image.file_id)
             if image.image_url is None:
                 raise InvalidRequest(f"Missing required parameter: '{where}.image_url'.", param=f"{where}.image_url")
-            detail = {} if image.detail is None else {"detail": image.detail}
+            # Chats know no more than high.
+            level = "high" if image.detail == "original" else image.detail
+            detail = {} if level is None else {"detail": level}
             return {"type": "image_url", "image_url": {"url": image.image_url, **detail}}
         case _FilePart() as file:
             _refuse(where, file_id=file.file_id, file_url=file.file_url)

@@ -15,6 +15,7 @@ from gateway.api.responses.items import kind_of, shown_items
 from gateway.api.responses.metadata import Metadata
 from gateway.api.responses.response_context import CONVERSATION_PREFIX, is_id
 from gateway.api.responses.responses_adapter import ENDPOINT
+from gateway.api.responses.responses_tools import ChatTools
 from gateway.api.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
@@ -147,7 +148,7 @@ async def _body(services: Services, exchange: HttpExchange) -> bytes:
 
 def _new_items(items: list[dict[str, Any]], suffix: str) -> list[dict[str, Any]]:
     """Make the items as they are shown, with new ids. Raises InvalidRequest or UnsupportedParameter."""
-    checked = Messages()
+    checked = Messages(ChatTools({}))
     for position, item in enumerate(items):
         where = f"items[{position}]"
         if kind_of(item, where) == "item_reference":

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.api.responses import compaction_item
 from gateway.api.server.body_decoder import MAX_ECHO, read_part
 from protos.errors import InvalidRequest, UnsupportedParameter
 
@@ -35,7 +36,9 @@ class CallItem(_Item, frozen=True, kw_only=True):
     name: _Text
     arguments: str
     caller: Any = None
-    namespace: None = None
+    namespace: str | None = None
+    #: Whether the model went on meanwhile: its output is here in any case.
+    waited_not: bool | None = msgspec.field(default=None, name="async")
 
 
 class OutputItem(_Item, frozen=True, kw_only=True):
@@ -45,7 +48,7 @@ class OutputItem(_Item, frozen=True, kw_only=True):
     output: str | list[dict[str, Any]]
     caller: Any = None
     name: str | None = None
-    namespace: None = None
+    namespace: str | None = None
 
 
 class _ThoughtPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -66,19 +69,27 @@ class ThoughtItem(_Item, frozen=True, kw_only=True):
         return "".join(part.text for part in self.content or ())
 
 
+class CompactionItem(_Item, frozen=True, kw_only=True):
+    """An item with the summary of a compacted conversation (gateway/api/responses/compaction_item.py)."""
+
+    encrypted_content: _Text
+    created_by: str | None = None
+
+
 class ReferenceItem(_Item, frozen=True, kw_only=True):
     """A stored item, by its id."""
 
     id: _Text
 
 
-Item = MessageItem | CallItem | OutputItem | ThoughtItem | ReferenceItem
+Item = MessageItem | CallItem | OutputItem | ThoughtItem | CompactionItem | ReferenceItem
 
 _KINDS: Final[dict[str, type[Item]]] = {
     "message": MessageItem,
     "function_call": CallItem,
     "function_call_output": OutputItem,
     "reasoning": ThoughtItem,
+    compaction_item.KIND: CompactionItem,
     "item_reference": ReferenceItem,
 }
 #: Prefixes of item ids.
@@ -87,7 +98,10 @@ _PREFIXES: Final = {
     "function_call": "fc_",
     "function_call_output": "fco_",
     "reasoning": "rs_",
+    compaction_item.KIND: compaction_item.PREFIX,
 }
+#: Items that have no status.
+_WITHOUT_STATUS: Final = ("reasoning", compaction_item.KIND)
 
 
 def kind_of(item: dict[str, Any], where: str) -> str:
@@ -129,7 +143,7 @@ def shown_item(item: dict[str, Any], suffix: str, position: int, *, own_id: bool
     kind = kind_of(item, "input")
     given = item.get("id") if own_id else None
     shown: dict[str, Any] = {"id": given or item_id(kind, suffix, position), "type": kind}
-    if kind != "reasoning":
+    if kind not in _WITHOUT_STATUS:
         shown["status"] = item.get("status") or "completed"
     shown |= {name: value for name, value in item.items() if name not in ("id", "type", "status") and value is not None}
     if kind == "message" and isinstance(shown["content"], str):

@@ -64,7 +64,7 @@ class ResponseForm:
             "error": None if error is None else {"code": error_code(error), "message": error.message},
             "incomplete_details": None if outcome.reason is None else {"reason": outcome.reason},
             "output": output,
-            "usage": None if counts is None else _usage(counts),
+            "usage": None if counts is None else usage_of(counts),
         }
         return orjson.dumps(fields)[:-1] + b"," + self._same
 
@@ -78,12 +78,14 @@ def _same(body: CreateBody, model: str, *, stored: bool) -> dict[str, Any]:
     return {
         "background": bool(body.background),
         "conversation": None if conversation is None else {"id": conversation},
+        "frequency_penalty": body.frequency_penalty or 0.0,
         "instructions": body.instructions,
         "max_output_tokens": body.max_output_tokens,
         "max_tool_calls": body.max_tool_calls,
         "metadata": body.metadata or {},
         "model": model,
         "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "presence_penalty": body.presence_penalty or 0.0,
         "previous_response_id": body.previous_response_id,
         "prompt_cache_key": body.prompt_cache_key,
         "reasoning": {
@@ -94,7 +96,7 @@ def _same(body: CreateBody, model: str, *, stored: bool) -> dict[str, Any]:
         "service_tier": "default",
         "store": stored,
         "temperature": 1.0 if body.temperature is None else body.temperature,
-        "text": {"format": form, "verbosity": "medium" if text is None else text.verbosity or "medium"},
+        "text": {"format": form, "verbosity": (None if text is None else text.verbosity) or body.verbosity or "medium"},
         "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,
         "tools": shown_tools(body.tools),
         "top_logprobs": body.top_logprobs or 0,
@@ -104,7 +106,8 @@ def _same(body: CreateBody, model: str, *, stored: bool) -> dict[str, Any]:
     }
 
 
-def _usage(counts: Counts) -> dict[str, Any]:
+def usage_of(counts: Counts) -> dict[str, Any]:
+    """Make the API's `usage` object."""
     return {
         "input_tokens": counts.prompt,
         "input_tokens_details": {"cache_write_tokens": counts.written, "cached_tokens": counts.cached},

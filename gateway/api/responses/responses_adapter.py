@@ -9,11 +9,13 @@ import orjson
 
 from gateway.api.openai.chat import CHAT
 from gateway.api.responses.client_json import encoded_json
+from gateway.api.responses.errors import Origins
 from gateway.api.responses.items import items_of, shown_items
 from gateway.api.responses.response_answer import RESPONSE_PREFIX, ResponseForm
 from gateway.api.responses.response_context import items_before, resolved
 from gateway.api.responses.responses_body import CreateBody, read_create
 from gateway.api.responses.responses_renderer import ResponseRenderer
+from gateway.api.responses.responses_tools import ChatTools, chat_tools
 from gateway.api.responses.responses_translation import chat_body
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
@@ -43,6 +45,10 @@ class ResponsesAdapter:
         self.suffix = suffix
         self.caller: Caller
         self.body: CreateBody
+        self.tools = ChatTools({})
+        #: Set once there is a chat.
+        self.origins: Origins | None = None
+        self.adjusted: tuple[str, ...] = ()
         self.stored = False
         #: The input, as it is stored.
         self.items: list[dict[str, Any]] = []
@@ -58,7 +64,10 @@ class ResponsesAdapter:
         before = await items_before(services.responses, services.conversations, tenant, request)
         self.items = await resolved(services.responses, tenant, before, items_of(request.input))
         stream = bool(request.stream) or bool(request.background)
-        self.chat = chat_body(request, before, self.items, stream=stream)
+        drop = services.bounds.listen.unavailable_tools == "drop"
+        self.tools = chat_tools(request.tools, request.tool_choice, drop=drop)
+        self.adjusted = self.tools.adjusted
+        self.chat, self.origins = chat_body(request, self.tools, before, self.items, stream=stream)
         # The answer repeats them, so values that cannot be encoded are refused before they cost a generation.
         encoded_json([request.tools, request.tool_choice, msgspec.to_builtins(request.text)])
         if self.stored or request.conversation is not None:
@@ -99,7 +108,8 @@ class ResponsesAdapter:
         return ResponseForm(self.body, self.suffix, created, model, stored=self.stored)
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
-        self._renderer = ResponseRenderer(self.form(head.created, head.model), self.logprobs_of(head.model))
+        form, namespaced = self.form(head.created, head.model), self.tools.namespaced
+        self._renderer = ResponseRenderer(form, self.logprobs_of(head.model), namespaced)
         return self._renderer
 
     def logprobs_of(self, model: str) -> "_Logprobs":

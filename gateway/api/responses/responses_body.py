@@ -5,11 +5,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.api.openai.extension_params import Api, taken
+from gateway.api.openai.thinking_hints import Effort
 from gateway.api.responses.metadata import Metadata
 from gateway.api.server.body_decoder import BodyDecoder
 from protos.errors import InvalidRequest, UnsupportedParameter
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
 #: Additions to the answer that may be asked for. Most concern hosted tools, which do not exist here; input images are
 #: always shown, and reasoning is plain text, so nothing needs to be encrypted.
@@ -62,9 +63,13 @@ class TextConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Options of a streamed answer. Events are not padded against guesses from their sizes."""
+    """Options of a streamed answer. Events are not padded against guesses from their sizes; the last one always has the
+    counts, which `include_usage` asks chats for.
+    """
 
     include_obfuscation: bool | None = None
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class Prompting(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -117,6 +122,32 @@ class CreateBody(Prompting, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
     top_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    #: Of the chat API, some also of Open Responses; the others are extensions that clients of servers send.
+    presence_penalty: Any = None
+    frequency_penalty: Any = None
+    seed: Any = None
+    stop: Any = None
+    logit_bias: Any = None
+    top_k: Any = None
+    min_p: Any = None
+    repetition_penalty: Any = None
+    min_tokens: Any = None
+    ignore_eos: Any = None
+    stop_token_ids: Any = None
+    chat_template_kwargs: Any = None
+    enable_thinking: Any = None
+    thinking: Any = None
+    documents: Any = None
+    reasoning_effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    structured_outputs: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    regex: Any = None
+    ebnf: Any = None
+    cache_salt: Any = None
     include: list[Includable] | None = None
     metadata: Metadata | None = None
     user: Annotated[str, Meta(max_length=512)] | None = None
@@ -137,26 +168,26 @@ class CreateBody(Prompting, frozen=True, kw_only=True):
                 raise InvalidRequest(
                     "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
                 )
-            if self.stream_options.include_obfuscation:
-                raise _unsupported_value("stream_options.include_obfuscation", "true")
+            for name in ("include_obfuscation", "continuous_usage_stats"):
+                if getattr(self.stream_options, name):
+                    raise _unsupported_value(f"stream_options.{name}", "true")
+
+
+#: Members that the chat's body has by the same name, and which it checks.
+CHAT_FIELDS: Final = (
+    *("temperature", "top_p", "user", "safety_identifier", "prompt_cache_key"),
+    *("presence_penalty", "frequency_penalty", "seed", "stop", "logit_bias", "top_k", "min_p", "repetition_penalty"),
+    *("min_tokens", "ignore_eos", "stop_token_ids", "chat_template_kwargs", "enable_thinking", "thinking", "documents"),
+    *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "regex", "ebnf"),
+    "cache_salt",
+)
 
 
 def _unsupported_value(param: str, value: object) -> UnsupportedParameter:
     return UnsupportedParameter(f"Unsupported value: '{param}' may not be '{value}' here.", param=param)
 
 
-_UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
-    "access_programs": (),
-    "background_options": ({},),
-    "context_management": ([],),
-    "image": ({},),
-    "moderation": (),
-    "prompt": (),
-    "prompt_cache_options": ({},),
-    "prompt_cache_retention": ("in_memory",),
-    "service_tier": ("auto", "default"),
-}
-_create: Final = BodyDecoder(CreateBody, _UNSUPPORTED)
+_create: Final = BodyDecoder(CreateBody, taken(Api.RESPONSES, CreateBody.__struct_fields__))
 _prompting: Final = BodyDecoder(Prompting, {"personality": ()})
 
 

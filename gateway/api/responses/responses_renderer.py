@@ -1,13 +1,15 @@
 """Render a response as the API's typed events, or in one piece."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from msgspec import to_builtins
 from orjson import dumps
 
 from gateway.api.responses.errors import to_responses_error
-from gateway.api.responses.response_answer import IN_PROGRESS, QUEUED, Outcome, ResponseForm
+from gateway.api.responses.response_answer import IN_PROGRESS, QUEUED, Outcome
+from gateway.api.responses.responses_tools import NamedTool
 from gateway.api.writers.api_adapter import Call, Choice, Counts, Frame
 from gateway.text.parsing.delta import CallStart, Delta, Reasoning, Text
 from gateway.text.sequence_text import TokenEntry
@@ -22,12 +24,32 @@ _THOUGHT: Final = "response.reasoning_text"
 _ARGUMENTS: Final = "response.function_call_arguments"
 
 
+class Form(Protocol):
+    """Encodes a renderer's object in its present state; `suffix` ends the ids of its parts."""
+
+    suffix: str
+
+    def write(self, outcome: Outcome, output: Sequence[dict[str, Any]] = (), counts: Counts | None = None) -> bytes:
+        """Encode the object in its present state."""
+        ...
+
+
 class ResponseRenderer:
     """The `Renderer` of one response; afterwards `final`, `outcome` and `output` are ready to be stored."""
 
-    def __init__(self, form: ResponseForm, logprobs: Logprobs, *, queued: bool = False) -> None:
-        """`queued`: the stream begins with the event of a response that has waited."""
+    def __init__(
+        self,
+        form: Form,
+        logprobs: Logprobs,
+        namespaced: Mapping[str, NamedTool] = MappingProxyType({}),
+        *,
+        queued: bool = False,
+    ) -> None:
+        """`namespaced`: functions of namespaces by their names in calls. `queued`: the stream begins with the event of
+        a response that has waited.
+        """
         self._form = form
+        self._namespaced = namespaced
         self._logprobs = logprobs
         self._queued = queued
         self._sequence = 0
@@ -135,7 +157,9 @@ class ResponseRenderer:
         return shown + self._part("added", {"type": "reasoning_text", "text": ""})
 
     def _start_call(self, call: CallStart) -> bytes:
-        item = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": ""}
+        item: dict[str, Any] = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": ""}
+        if tool := self._namespaced.get(call.name):
+            item |= {"name": tool.name, "namespace": tool.namespace}
         return self._start("fc_", item, _ARGUMENTS, b"")
 
     def _start(self, prefix: str, fields: dict[str, Any], name: str, tail: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gateway.api.responses.compact import compact_response
 from gateway.api.responses.conversation_endpoints import (
     add_items,
     create_conversation,
@@ -30,6 +31,7 @@ def _route(method: str, path: str, handler: Handler) -> ApiRoute:
 ROUTES: Final = (
     _route("POST", "/v1/responses", create_response),
     _route("POST", "/v1/responses/input_tokens", count_input_tokens),
+    _route("POST", "/v1/responses/compact", compact_response),
     _route("GET", _RESPONSE, get_response),
     _route("DELETE", _RESPONSE, delete_response),
     _route("POST", _RESPONSE + "/cancel", cancel_response),

@@ -1,6 +1,7 @@
 """Decode JSON bodies to msgspec structs in one pass; turn msgspec's refusals into OpenAI's errors."""
 
 import re
+from collections.abc import Container, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -9,11 +10,13 @@ import orjson
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 _AT = re.compile(r" - at (?:`key` in )?`\$(?P<path>.*)`$")
+_AT_KEY = re.compile(r" - at `key` in `\$\.(?P<name>\w+)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*?)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 #: msgspec writes `[...]` where a path goes through a mapping's key.
 _ANY_KEY = re.compile(r"\[\.\.\.\]")
 MAX_ECHO = 64
+MAX_KEYS = 8
 MAX_REASON = 256
 
 T = TypeVar("T")
@@ -22,23 +25,23 @@ T = TypeVar("T")
 class BodyDecoder(Generic[T]):
     """Decodes JSON into a msgspec Struct that forbids unknown fields.
 
-    `unsupported` holds API parameters that cannot be honoured here, each with the values that mean the same as leaving
-    it out. They are no fields of the struct, so the usual request pays nothing for the check.
+    `taken` holds the values that mean the same as leaving a parameter out: of parameters that cannot be honoured here,
+    which are no fields of the struct, and of fields whose type refuses the value. The usual request has neither, and
+    pays nothing for the check.
     """
 
-    def __init__(self, kind: type[T], unsupported: dict[str, tuple[Any, ...]]) -> None:
+    def __init__(self, kind: type[T], taken: Mapping[str, Container[Any]]) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._kind = kind
-        self._unsupported = unsupported
+        self._taken = taken
+        self._fields = frozenset(getattr(kind, "__struct_fields__", ()))
 
     def decode(self, body: bytes) -> T:
         """Decode a body. Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
         try:
             return self._decoder.decode(body)
-        except msgspec.ValidationError as error:
-            if _UNKNOWN.match(str(error)):
-                return self._decode_leniently(body)
-            raise _invalid(error) from None
+        except msgspec.ValidationError:
+            return self._decode_leniently(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error) from None
 
@@ -48,18 +51,22 @@ class BodyDecoder(Generic[T]):
             fields = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise _malformed(error) from None
-        extras = {name: fields.pop(name) for name in [name for name in fields if name in self._unsupported]}
-        extras = {
-            name: value for name, value in extras.items() if value is not None and value not in self._unsupported[name]
-        }
+        extras: dict[str, Any] = {}
+        if isinstance(fields, dict):
+            for name in [name for name in fields if name in self._taken]:
+                value = fields[name]
+                if value is None or value in self._taken[name]:
+                    del fields[name]
+                elif name not in self._fields:
+                    extras[name] = fields.pop(name)
         try:
             # `str_keys`: in JSON the keys of `logit_bias` are strings.
             return msgspec.convert(fields, self._kind, str_keys=True), extras
         except msgspec.ValidationError as error:
-            raise _invalid(error) from None
+            raise _with_keys(_invalid(error), error, fields) from None
 
     def _decode_leniently(self, body: bytes) -> T:
-        """Drop the top-level fields that ask for nothing (null, or the default of what is unsupported) and retry."""
+        """Drop the top-level members that ask for nothing, and retry. Raises InvalidRequest or UnsupportedParameter."""
         found, extras = self.decode_all(body)
         if extras:
             raise unsupported(next(iter(extras)))
@@ -106,6 +113,19 @@ def _invalid(error: msgspec.ValidationError, where: str = "") -> InvalidRequest:
     # msgspec quotes a wrong enum value whole.
     text = text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
     return InvalidRequest(f"Invalid value for '{path}': {text[:1].lower()}{text[1:]}.", param=path)
+
+
+def _with_keys(refusal: InvalidRequest, error: msgspec.ValidationError, fields: Any) -> InvalidRequest:
+    """Name the keys that are no numbers, where one of an object of token ids is at fault."""
+    at = _AT_KEY.search(str(error))
+    found = fields.get(at["name"]) if at is not None else None
+    if isinstance(found, dict):
+        wrong = [key[:MAX_ECHO] for key in found if not key.isascii() or not key.isdecimal()]
+        if wrong:
+            shown = ", ".join(f"'{key}'" for key in wrong[:MAX_KEYS]) + (", ..." if len(wrong) > MAX_KEYS else "")
+            are = "is no token id" if len(wrong) == 1 else "are no token ids"
+            refusal.message = f"Invalid value for '{refusal.param}': {shown} {are}."
+    return refusal
 
 
 def _join(path: str, name: str) -> str:

@@ -13,7 +13,7 @@ from gateway.config.listen import ANY_ORIGIN, Cors
 EXPOSED: Final = (
     b"x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
     b"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, retry-after, retry-after-ms, "
-    b"x-should-retry, x-penstock-model-version, x-penstock-route, x-penstock-fallback"
+    b"x-should-retry, x-penstock-version, x-penstock-adjusted, x-penstock-route, x-penstock-fallback"
 )
 #: A list of header names; clients have many of their own.
 _NAMES: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")

@@ -1,5 +1,6 @@
-"""Health endpoints without a key: `GET /healthz` (this worker runs), `GET /readyz` (it could serve a request)."""
+"""Endpoints without a key: `GET /healthz` (this worker runs), `/readyz` (it could serve a request), `/version`."""
 
+from importlib.metadata import version
 from typing import Final, Literal
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.models.served_model import ServedModel
+from protos.errors import InvalidRequest
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,15 +43,31 @@ async def healthz(services: Services, exchange: HttpExchange) -> None:
     await exchange.respond(200, _OK)
 
 
+class Version(msgspec.Struct, frozen=True):
+    """The gateway's version."""
+
+    version: str
+
+
+async def show_version(services: Services, exchange: HttpExchange) -> None:
+    """Answer with the version of the gateway."""
+    del services
+    await exchange.respond(200, msgspec.json.encode(Version(version("penstock"))))
+
+
 async def readyz(services: Services, exchange: HttpExchange) -> None:
     """Answer 200 when every model has a replica (or none, by intention) and some tenant would be served, else 503.
 
-    It says what is wrong, in either case, with counts and no addresses.
+    With `models=any` one such model is enough. It says what is wrong, in either case, with counts and no addresses.
     """
+    asked = exchange.query.get("models", "all")
+    if asked not in ("all", "any"):
+        raise InvalidRequest("Invalid value for 'models': expected 'all' or 'any'.", param="models")
     found = await services.readiness()
+    ready = found.ready if asked == "all" else found.ready_for_some
     models = {model.name: _counts(model) for model in services.catalog.models.values()}
-    body = msgspec.json.encode(Health("ready" if found.ready else "not ready", models, found.problems or None))
-    await exchange.respond(200 if found.ready else 503, body)
+    body = msgspec.json.encode(Health("ready" if ready else "not ready", models, found.problems or None))
+    await exchange.respond(200 if ready else 503, body)
 
 
 def _counts(model: ServedModel) -> ReplicaCounts:

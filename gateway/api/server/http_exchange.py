@@ -70,6 +70,7 @@ _RARE: Final = frozenset(
         b"x-penstock-explain",
         b"content-encoding",
         b"x-request-id",
+        b"x-penstock-background",
     )
 )
 #: Seeded by the system; request ids must be unique, not secret. A system call for each would cost more than all of it.
@@ -106,6 +107,8 @@ class HttpExchange:
     request_timeout: bytes | None = None
     read_timeout: bytes | None = None
     explain: bytes | None = None
+    #: Whether it shall stand behind all other requests.
+    background = False
     content_encoding: bytes | None = None
     content_length: int | None = None
     #: Whether reading the body has stopped before its end.
@@ -145,6 +148,7 @@ class HttpExchange:
         self.request_timeout = headers.get(b"x-request-timeout")
         self.read_timeout = headers.get(b"x-stainless-read-timeout")
         self.explain = headers.get(b"x-penstock-explain")
+        self.background = headers.get(b"x-penstock-background") == b"true"
         self.content_encoding = headers.get(b"content-encoding")
         own_id = headers.get(b"x-request-id")
         if own_id is None or not _REQUEST_ID.fullmatch(own_id):
@@ -394,17 +398,9 @@ class HttpExchange:
         if self._scope.get("http_version") != "2":
             self.fixed_headers.append(CLOSE)
 
-    def leave_out_body(self) -> None:
-        """Answer with the headers alone, since not every server does this for HEAD."""
-        whole = self._send
-
-        async def send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                await whole(message)
-            elif not message.get("more_body", False):
-                await whole({"type": "http.response.body", "body": b"", "more_body": False})
-
-        self._send = send
+    def wrap_send(self, wrap: Callable[[Send], Send]) -> None:
+        """Send what is still to be sent of the answer through what `wrap` makes of the way to the server."""
+        self._send = wrap(self._send)
 
     def write(self, body: bytes) -> Awaitable[None]:
         """Send a part of the stream; wait while the client's connection is full.

@@ -2,20 +2,25 @@
 
 import time
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from gateway.api.server.client_timeouts import read_timeout, request_timeout
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.rate_headers import rate_headers
 from gateway.api.server.request_watchdog import RequestWatchdog
+from gateway.caching.lru import Lru
 from gateway.config.listen import Listen
 from gateway.models.catalog import ModelCatalog
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.limits.limiter import Limiter
+from gateway.tenancy.tenants.background import in_background
 from gateway.tenancy.tenants.caller import Caller
 from observability.digests import Digests
 from protos.errors import Overloaded
+
+#: Callers in the background that are remembered.
+_MOST_BACKGROUND: Final = 256
 
 
 class Recorder(Protocol):
@@ -39,8 +44,12 @@ class Intake:
         catalog: ModelCatalog,
         digests: Digests | None,
         journal: Recorder | None,
+        lowest: int,
     ) -> None:
-        """While the `journal` takes no records, no request may begin; None: there is no journal."""
+        """While the `journal` takes no records, no request may begin; None: there is no journal.
+
+        `lowest` is the rank of the lowest tier.
+        """
         self.listen = listen
         self.catalog = catalog
         self.digests = digests
@@ -48,6 +57,9 @@ class Intake:
         self._authenticator = authenticator
         self._limiter = limiter
         self._journal = journal
+        self._lowest = lowest
+        #: By key: its caller, and the same one in the background.
+        self._background: Lru[str, tuple[Caller, Caller]] = Lru(_MOST_BACKGROUND)
 
     def open(self, exchange: HttpExchange, endpoint: str) -> "IncomingRequest":
         """Make a request's async context: it admits the request, identifies its caller and ends its time limits."""
@@ -81,6 +93,14 @@ class Intake:
             caller.require_endpoint(endpoint)
         return caller
 
+    def in_background(self, caller: Caller) -> Caller:
+        """Return the caller as one whose requests stand behind all others."""
+        known = self._background.get(caller.key.key_id)
+        if known is None or known[0] is not caller:
+            known = (caller, in_background(caller, self._lowest))
+            self._background.put(caller.key.key_id, known)
+        return known[1]
+
     def deadline(self, wanted: float | None = None) -> float:
         """Give the monotonic end time of a request that starts now; `wanted`: the client's limit in seconds."""
         bound = self.listen.request_timeout_seconds
@@ -106,6 +126,8 @@ class IncomingRequest:
     async def __aenter__(self) -> "IncomingRequest":
         self._intake.admit(self.exchange)
         self.caller = await self._intake.identify(self.exchange, self._endpoint)
+        if self.exchange.background:
+            self.caller = self._intake.in_background(self.caller)
         return self
 
     async def __aexit__(

@@ -1,7 +1,7 @@
 """Internal requests of batches: the `RequestSender` of gateway/jobs/batches/reply.py."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gateway.api.server.api_route import ApiRoute
@@ -21,7 +21,8 @@ _LATER: Final = {"insufficient_quota": 60.0}
 class InternalRequests:
     """The request sender of one worker."""
 
-    def __init__(self, services: Services, routes: Iterable[ApiRoute]) -> None:
+    def __init__(self, services: Callable[[], Services], routes: Iterable[ApiRoute]) -> None:
+        """`services` gives those of the configuration in use."""
         self._services = services
         self._routes = {route.path: route for route in routes if route.method == "POST" and route.path in PATHS}
 
@@ -30,7 +31,7 @@ class InternalRequests:
         route = self._routes.get(path)
         if route is None:
             raise ClientError(f"{path} is not served any more.")
-        return InternalRequest(self._services, caller, route, body)
+        return InternalRequest(self._services(), caller, route, body)
 
     def refused(self, error: PenstockError) -> Reply:
         """Make the reply that a client would get for the error."""
@@ -41,7 +42,7 @@ class InternalRequests:
 
     def ended(self, record: RequestRecord) -> None:
         """Publish a record."""
-        self._services.record_publisher.ended(record)
+        self._services().record_publisher.ended(record)
 
 
 class InternalRequest:

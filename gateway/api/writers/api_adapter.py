@@ -114,8 +114,8 @@ def _run(delta: Delta) -> object:
     return delta.call if isinstance(delta, CallStart | CallArguments) else type(delta)
 
 
-#: The bytes before and after a piece of JSON-escaped text.
-Frame = tuple[bytes, bytes]
+#: The bytes around a piece of JSON-escaped text, which is put between each two of them: `text.join(frame)`.
+Frame = tuple[bytes, ...]
 
 
 class Renderer(Protocol):
@@ -154,6 +154,8 @@ class ApiAdapter(Protocol):
 
     #: The endpoint's name in a key's scope, in metrics and in the journal.
     endpoint: str
+    #: What became of parameters that are hints, or that no model here can honour, for the answer's headers.
+    adjusted: tuple[str, ...]
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
         """Translate the body to a chat completion's. Raises InvalidRequest and other errors with a status."""

@@ -60,7 +60,8 @@ class ChunkEncoder:
     def opening(self) -> bytes:
         """Encode the first chunk of every choice: the role, or the prompt where it is echoed."""
         if self._api.opening is None:
-            return b"".join([self.text(i, text) for i, text in enumerate(self._generation.request.echo)])
+            details = self._generation.request.details
+            return b"" if details is None else b"".join([self.text(i, text) for i, text in enumerate(details.echo)])
         choices = (
             {"index": i, "delta": self._api.opening, "logprobs": None, "finish_reason": None}
             for i in range(len(self._text_heads))
@@ -122,7 +123,8 @@ class ChunkEncoder:
         if not entries:
             return self.text(index, text)
         request = self._generation.request
-        before = len(request.echo[index]) if request.echo else 0
+        details = request.details
+        before = len(details.echo[index]) if details is not None and details.echo else 0
         logprobs = dumps(self._api.logprobs(entries, request.model, before))
         return b"".join(
             (

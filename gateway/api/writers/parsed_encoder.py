@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.api.writers.api_adapter import Counts, Renderer
+from gateway.api.writers.api_adapter import Counts, Frame, Renderer
 from gateway.inference.generation import Generation
 from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.text.parsing.delta import Delta
@@ -68,7 +68,7 @@ class ParsedEncoder:
         self._texts = generation.table.texts
         self._calm = generation.table.calm
         #: The frame of a calm token of each sequence while its flow lasts, and whether it is reasoning.
-        self._calm_frames: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
+        self._calm_frames: list[tuple[Frame, bool] | None] = [None] * len(self._sequences)
 
     def opening(self) -> bytes:
         return self._renderer.opening()
@@ -85,20 +85,20 @@ class ParsedEncoder:
         if calm_frame is not None and len(token_ids) == 1 and logprobs is None:
             text = self._calm[token_ids[0]]
             if text is not None:
-                before, after, thought = calm_frame
+                frame, thought = calm_frame
                 self._sequences[index].completion_tokens += 1
                 if thought:
                     self._answers[index].reasoning_tokens += 1
-                return b"".join((before, text, after))
+                return text.join(frame)
         body = self._parsed(event)
         self._calm_frames[index] = self._calm_frame(index)
         return body
 
-    def _calm_frame(self, index: int) -> tuple[bytes, bytes, bool] | None:
+    def _calm_frame(self, index: int) -> tuple[Frame, bool] | None:
         answer = self._answers[index]
         flow = flow_of(self._sequences[index], answer)
         frame = None if flow is None else self._renderer.frame(index, flow)
-        return None if frame is None else (*frame, answer.parser.thinking)
+        return None if frame is None else (frame, answer.parser.thinking)
 
     def _parsed(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event

@@ -5,9 +5,13 @@ from typing import Any
 import orjson
 
 from gateway.api.openai.completion_api import CompletionApi
+from gateway.api.openai.completions import with_prompt_logprobs
+from gateway.api.writers.answer_details import details_of_choice, wanted_entries
 from gateway.api.writers.best_of import best_choices
 from gateway.api.writers.chunk_encoder import usage_fields
 from gateway.api.writers.guarded_stream import guarded_whole, text_of
+from gateway.inference.detailed_generation import DetailedGeneration
+from gateway.inference.generate_request import AnswerDetails
 from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import Text
 from gateway.text.sequence_text import TokenEntry
@@ -42,7 +46,7 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
     generation.close()
     filter_, model = request.filter, request.model
     guards = filter_ is not None and filter_.guards
-    if request.sampling.logprobs is None and request.best is None and not request.echo and not guards:
+    if request.sampling.logprobs is None and request.details is None and not guards:
         choices = []
         for index, sequence in enumerate(sequences):
             choice = {"index": index, **api.message("".join(texts[index]))}
@@ -67,11 +71,11 @@ async def collect(api: CompletionApi, generation: Generation, answer_id: str, cr
 async def _detailed_choices(
     api: CompletionApi, generation: Generation, texts: list[list[str]], entries: list[list[TokenEntry]]
 ) -> list[dict[str, Any]]:
-    """Make choices with logprobs, echoed prompts, the best answers only, or what guards let pass."""
-    request, filter_ = generation.request, generation.request.filter
+    """Make choices with logprobs, with details, the best answers only, or what guards let pass."""
+    request, filter_, model = generation.request, generation.request.filter, generation.request.model
     guards = filter_ if filter_ is not None and filter_.guards else None
-    best, echo, model = request.best, request.echo, request.model
-    wants_logprobs = request.sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
+    details = request.details or AnswerDetails(logprobs=request.sampling.logprobs)
+    wants_logprobs, echo = details.logprobs is not None and guards is None, details.echo
     choices = []
     for index, sequence in enumerate(generation.sequences):
         text, reason = "".join(texts[index]), sequence.finish_reason
@@ -80,9 +84,16 @@ async def _detailed_choices(
             text = text_of(passed)
         choice: dict[str, Any] = {"index": index, **api.message(echo[index] + text if echo else text)}
         before = len(echo[index]) if echo else 0
-        choice["logprobs"] = api.logprobs(entries[index], model, before) if wants_logprobs else None
+        choice["logprobs"] = None
+        if wants_logprobs:
+            choice["logprobs"] = logprobs = api.logprobs(wanted_entries(entries[index], details), model, before)
+            if echo and isinstance(generation, DetailedGeneration):
+                of_prompt = wanted_entries(generation.prompt_entries(index), details)
+                choice["logprobs"] = with_prompt_logprobs(api.logprobs(of_prompt, model, 0), logprobs)
         choice["finish_reason"] = reason
+        if isinstance(generation, DetailedGeneration):
+            choice |= details_of_choice(generation, index)
         choices.append(choice)
-    if best is None:
+    if not details.best:
         return choices
-    return best_choices(choices, entries, request.sampling.n // max(1, len(request.prompts)), best.keep)
+    return best_choices(choices, entries, request.sampling.n // max(1, len(request.prompts)), details.best)

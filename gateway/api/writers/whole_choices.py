@@ -5,7 +5,7 @@ from gateway.api.writers.guarded_stream import guarded_whole
 from gateway.api.writers.parsed_encoder import parsed_answers, take
 from gateway.inference.generation import Generation
 from gateway.inference.parsed_answer import ParsedAnswer
-from gateway.text.parsing.delta import Delta
+from gateway.text.parsing.delta import Delta, Reasoning, Text
 from gateway.text.parsing.plain import PlainParser
 from protos.types import FinishReason
 
@@ -36,8 +36,15 @@ async def collect_choices(generation: Generation) -> list[Choice]:
         events = await generation.stream.receive()
     choices = []
     for index, (found, sequence) in enumerate(zip(deltas, generation.sequences, strict=True)):
-        shown, reason = found, sequence.finish_reason
+        shown, reason = retold(found), sequence.finish_reason
         if filter_ is not None and filter_.guards:
-            shown, reason = await guarded_whole(generation, filter_, index, found)
+            shown, reason = await guarded_whole(generation, filter_, index, shown)
         choices.append(joined(shown, reason or FinishReason.STOP))
     return choices
+
+
+def retold(deltas: list[Delta]) -> list[Delta]:
+    """Make reasoning of the text before an empty `Reasoning`."""
+    end = next((at for at, delta in enumerate(deltas) if isinstance(delta, Reasoning) and not delta.text), -1)
+    thoughts = [Reasoning(delta.text) if isinstance(delta, Text) else delta for delta in deltas[: max(end, 0)]]
+    return [*thoughts, *deltas[end + 1 :]]

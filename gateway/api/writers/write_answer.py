@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from gateway.api.openai.chat_renderer import ChatRenderer
@@ -13,8 +14,10 @@ from gateway.api.relay.translated_relay import TranslatedRelay
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.served_headers import served_headers
 from gateway.api.server.timing_headers import timing_headers
+from gateway.api.writers.answer_details import DetailedChatRenderer, detailed_stream
 from gateway.api.writers.api_adapter import AnswerHead, ApiAdapter, Renderer
 from gateway.api.writers.chunk_encoder import ChunkEncoder
+from gateway.api.writers.counted_encoder import CountedEncoder
 from gateway.api.writers.guarded_stream import GuardedStream
 from gateway.api.writers.parsed_encoder import ParsedEncoder, StreamEncoder, counts_of
 from gateway.api.writers.stream_writer import stream_answer
@@ -31,7 +34,7 @@ def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter
     digests = pipeline.services.digests
     if digests is not None:
         digest_shown(generation, digests)
-    exchange.answer_headers = served_headers(generation)
+    exchange.answer_headers = served_headers(generation, () if adapter is None else adapter.adjusted)
     relay = generation.stream.relay
     if adapter is None and relay is None and generation.answers is None and not request.stream:
         return _write_whole(exchange, api, generation, None, None)
@@ -44,9 +47,16 @@ def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter
     if renderer is None and generation.answers is not None:
         head, count = _head(exchange, generation), len(generation.sequences)
         usage = pipeline.reading.include_usage
-        renderer = ChatRenderer(api, request.model, head, count, usage=usage)
+        if request.details is None:
+            renderer = ChatRenderer(api, request.model, head, count, usage=usage)
+        else:
+            renderer = DetailedChatRenderer(api, request.model, head, count, usage=usage, generation=generation)
     if request.stream:
         encoder = _encoder(pipeline, generation, renderer)
+        if pipeline.reading.include_usage and pipeline.reading.fields.counts_always:
+            encoder = CountedEncoder(encoder, partial(counts_of, generation))
+        if request.details is not None:
+            encoder = detailed_stream(encoder, generation, chat=api.opening is not None)
         checks = request.filter
         guarded = GuardedStream(generation, encoder, checks) if checks is not None and checks.guards else None
         paced = pipeline.services.describes or exchange.internal

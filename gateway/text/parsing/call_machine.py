@@ -165,6 +165,22 @@ class CallMachine:
             self._argue("{}", out)
         self._open = False
 
+    def _next_listed(self, item: State, closing: str, text: str, at: int, out: list[Delta]) -> int:
+        """Read what follows an object in a list: another one by `item`, or the end, or `closing` if there is such."""
+        first = text[at]
+        if first in ",{":
+            self._raw = []
+            self._next(item)
+            return at + (first == ",")
+        if closing:
+            after = literal(text, at, closing)
+            if after >= 0:
+                self._next(self._space)
+                return after
+            if after != ABSENT:
+                return WAIT
+        return at + 1 if first == "]" else self._space(text, at, out)
+
     def _after(self, text: str, at: int, wanted: str, state: State, otherwise: State) -> int:
         """Skip `wanted` and set `state` if it comes next, else set `otherwise` at the same place."""
         after = literal(text, at, wanted)

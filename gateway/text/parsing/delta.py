@@ -38,7 +38,9 @@ class Text(NamedTuple):
 
 
 class Reasoning(NamedTuple):
-    """A piece of the model's reasoning."""
+    """A piece of the model's reasoning. An empty one, as only whole answers have, says that the text before it was
+    reasoning, too.
+    """
 
     text: str
 

@@ -79,6 +79,10 @@ class RequiredCalls(JsonCalls):
 
     SURE = True
 
+    def finish(self) -> list[Delta]:
+        # What is left of an answer that was cut before a call's name is the guide's, not the model's words.
+        return [delta for delta in super().finish() if not isinstance(delta, Text)]
+
     def __init__(self, names: list[str], *, parallel: bool) -> None:
         super().__init__(names, parallel=parallel)
         self._raw = []

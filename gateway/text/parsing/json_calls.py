@@ -12,7 +12,7 @@ from gateway.text.parsing.structural_tag import CALL_ARGUMENTS
 from gateway.text.parsing.value_scan import JsonScan
 
 #: Keys of a call; an object that has another key before its call has started is none.
-_KEYS: Final = CALL_ARGUMENTS | {"name", "id", "type"}
+_KEYS: Final = CALL_ARGUMENTS | {"id", "type", "tool_call_id"}
 _KEY: Final = re.compile(r'"([^"\\]{0,32})"')
 _CUT_KEY: Final = re.compile(r'"[^"\\]{0,32}\Z')
 
@@ -22,6 +22,7 @@ class JsonCalls(CallMachine):
 
     A call starts with its arguments, so that anything malformed before them is given back as text. `EAGER`: an object
     with only a name is a call too, as after a marker. `SURE`: only a call is possible, so it starts with its name.
+    `NAMES`: the keys of a call's name.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class JsonCalls(CallMachine):
 
     EAGER = True
     SURE = False
+    NAMES = frozenset({"name"})
 
     def __init__(self, names: Collection[str], *, parallel: bool) -> None:
         super().__init__(names, parallel=parallel)
@@ -91,7 +93,7 @@ class JsonCalls(CallMachine):
         if found is None:
             return WAIT if _CUT_KEY.match(text, at) else self._broken(at, out)
         self._key_read = found.group(1)
-        if self._raw is not None and self._key_read not in _KEYS:
+        if self._raw is not None and self._key_read not in _KEYS | self.NAMES:
             return self._broken(at, out)
         self._next(self._colon)
         return found.end()
@@ -104,7 +106,7 @@ class JsonCalls(CallMachine):
 
     def _value(self, text: str, at: int, out: list[Delta]) -> int:
         key, first = self._key_read, text[at]
-        if key == "name" and self._name is None:
+        if key in self.NAMES and self._name is None:
             return self._named(text, at, out)
         if key == "id" and self._given is None and not self._started:
             return self._identified(text, at, out)

@@ -18,11 +18,13 @@ class OutputFormat(Protocol):
     marks: frozenset[str]
     calls: bool
 
-    def parser(self, use: ToolUse | None, prompt_end: str) -> OutputParser | None:
+    def parser(self, use: ToolUse | None, prompt_end: str | None, *, whole: bool = False) -> OutputParser | None:
         """Make a parser for one answer. None: such an answer is plain text.
 
         `use` None: no tools were offered (or none may be called). `prompt_end` is how the prompt ends, control tokens
-        of `marks` included: if a template opens the reasoning there, the answer starts within it.
+        of `marks` included: if a template opens the reasoning there, the answer starts within it. None: the answer
+        is guided, and has no reasoning but what it opens itself. `whole`: nothing of the answer is shown before its
+        end, so that text may turn out to have been reasoning.
         """
         ...
 

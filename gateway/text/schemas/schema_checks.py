@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.caching.lru import Lru
+from gateway.text.schemas.absent_members import without_nulls
 from gateway.text.schemas.keywords import inner_schemas, keyword_problems
 from gateway.text.schemas.references import Found, check_references, target_of
 from gateway.text.schemas.schema_paths import Place
@@ -32,15 +33,20 @@ MAX_VALUES: Final = 100_000
 _RIGHT: Final[Lru[bytes, bool]] = Lru(4096)
 
 
-def check_schema(schema: Any, param: str, *, strict: bool) -> dict[str, Any]:
-    """Check a schema and return it; `strict`: in OpenAI's subset.
+def check_schema(given: Any, param: str, *, strict: bool) -> dict[str, Any]:
+    """Check a schema and return it, without members that are null; `strict`: in OpenAI's subset.
 
     Raises InvalidRequest with `param` naming the place, as `response_format.json_schema.schema.properties.a`.
     """
     root = Place(param)
-    if not isinstance(schema, dict):
+    if not isinstance(given, dict):
         raise root.error("must be a JSON schema, an object")
+    schema: dict[str, Any] = given
     written = _written(schema)
+    if written is not None and b":null" in written:
+        _measure(schema, root)
+        schema = without_nulls(schema)
+        written = _written(schema)
     key = None if written is None else blake2b(written, digest_size=16, person=b"strict" if strict else b"").digest()
     if key is None or _RIGHT.get(key) is None:
         _check(schema, root, strict=strict)

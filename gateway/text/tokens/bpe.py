@@ -37,6 +37,7 @@ class BytePairTokenizer:
         *,
         specials: Mapping[str, int],
         words: Mapping[str, int] | None = None,
+        shown: frozenset[int] = frozenset(),
         vocab_size: int,
         eos_ids: frozenset[int],
         bos_id: int | None,
@@ -44,15 +45,16 @@ class BytePairTokenizer:
     ) -> None:
         """`pattern` cuts text into the pieces that are merged; `compose` puts text into Unicode's NFC first.
 
-        `words` are whole-string tokens outside the merges that are text nonetheless, in questions and in answers.
-        Raises ValueError if the native encoder refuses the ranks or the pattern.
+        `words` are whole-string tokens outside the merges that are text nonetheless, in questions and in answers;
+        `shown` are control tokens that are text in answers. Raises ValueError if the native encoder refuses the ranks
+        or the pattern.
         """
         words = words or {}
         self.vocab_size = vocab_size
         self.eos_ids = eos_ids
         self.bos_id = bos_id
         self.specials = dict(specials)
-        self._control = frozenset(specials.values())
+        self._control = frozenset(specials.values()) - shown
         self._words = dict(words)
         self._split_specials = _splitter(specials)
         self._split_words = _splitter(words)

@@ -3,7 +3,7 @@
 import datetime
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jinja2
@@ -13,10 +13,13 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from gateway.text.tokens.call_form import PROBE_CALL, PROBE_TOOLS, CallForm, find_call_form
 from gateway.text.tokens.chat_format import Messages, TemplateError
-from gateway.text.tokens.tokenizer import PartsEncoder, TokenizerError
-from gateway.text.tokens.trusted_marks import JOIN, ROLES, Marks, pieces, unmarked
+from gateway.text.tokens.forms.call_form import PROBE_CALL, PROBE_TOOLS, CallForm, find_call_form
+from gateway.text.tokens.forms.instruction_form import INSTRUCTING, InstructionForm, find_instruction_form, missing
+from gateway.text.tokens.forms.thought_name import find_thought_name, with_thought
+from gateway.text.tokens.forms.turn_form import TurnForm, find_turn_form
+from gateway.text.tokens.tokenizer import PartsEncoder, TokenizerError, UnmarkedTemplate
+from gateway.text.tokens.trusted_marks import JOIN, ROLES, Marks, pieces, unmarked, written
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,8 @@ _TEMPLATE_ERRORS = (
 _GIVEN = frozenset({"messages", "add_generation_prompt"})
 #: Names that are None instead of undefined when absent, as in Hugging Face's library.
 _ABSENT: Mapping[str, Any] = {"tools": None, "documents": None}
+#: Names by which templates read the tools; SmolLM3's has another.
+_TOOLS = ("tools", "xml_tools")
 
 
 def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
@@ -109,6 +114,43 @@ def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
         raise TemplateError("The messages do not fit the model's chat template.") from error
 
 
+def written_tokens(source: str, tokens: Collection[str]) -> frozenset[str]:
+    """Find the tokens that a template itself writes; none where it does not parse."""
+    try:
+        tree = _environment().parse(source)
+    except jinja2.TemplateSyntaxError:
+        return frozenset()
+    return written(tree, tokens)
+
+
+def _in_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a message its text as a list of parts."""
+    text = message.get("content")
+    return {**message, "content": [{"type": "text", "text": text}]} if isinstance(text, str) else message
+
+
+def _wants_parts(render: Callable[[Messages], str]) -> bool:
+    """Whether a template writes no text but that of parts, as those of models for images do."""
+    (asked,) = _PROBES[0]
+
+    def writes(message: Mapping[str, Any]) -> bool:
+        try:
+            return asked["content"] in render([message])
+        except TemplateError:
+            return False
+
+    return not writes(asked) and writes(_in_parts(asked))
+
+
+def _writes_results(render: Callable[[Messages], str]) -> bool:
+    """Whether a template writes the result of a call that it has not been told of."""
+    asked, _, result = PROBE_CALL
+    try:
+        return result["content"] in render([asked, {"role": "assistant", "content": "Sixteen"}, result])
+    except TemplateError:
+        return False
+
+
 class ChatTemplate:
     """A Jinja template of a Hugging Face model, run in Jinja's immutable sandbox.
 
@@ -117,16 +159,23 @@ class ChatTemplate:
     grow with the request's size only. A template written to exhaust the machine is not defended against.
     """
 
-    def __init__(self, source: str, *, specials: Mapping[str, int], variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        *,
+        specials: Mapping[str, int],
+        variables: Mapping[str, str] | None = None,
+        for_tools: bool = False,
+    ) -> None:
         """`specials` are the vocabulary's control tokens; `variables`, such as bos_token, are set in every render.
 
-        Raises TokenizerError for a template that does not parse, or whose control tokens cannot be told from text.
+        A template `for_tools` is always rendered with tools. Raises TokenizerError for a template that does not parse,
+        or whose control tokens cannot be told from text.
         """
         environment = _environment()
         self._marks = Marks(specials)
-        self._knows_developer = "developer" in source
-        #: The keys of a message's reasoning.
-        self._reasoning_key = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
+        #: The template's name of a message's thought.
+        self._thought_name: str | None = None
         variables = variables or {}
         try:
             plain = environment.from_string(source)
@@ -139,34 +188,75 @@ class ChatTemplate:
             )
         except jinja2.TemplateSyntaxError as error:
             raise TokenizerError(f"chat template, line {error.lineno}: {error.message}") from error
+        self._tools_name = next((name for name in _TOOLS if name in self.reads), "")
+        if self._tools_name:
+            self.reads |= {"tools"}
         self._variables = {name: self._marks.add(value) for name, value in variables.items()}
         self._call_form: CallForm | None = None
-        renders = [self._renders_alike(plain, variables, probe) for probe in _PROBES]
+        #: Whether it writes the result of a call, whatever it does with the call.
+        self.results = False
+        self._turns: TurnForm | None = None
+        #: Whether the template writes no text but that of parts, in a list.
+        self._parts = False
+        # Samples are rendered as they are.
+        self._instructions = InstructionForm(system=True, developer=True, several=True, between=True)
+        extras = {"tools": list(PROBE_TOOLS)} if for_tools else {}
+        self._parts = _wants_parts(lambda messages: self._plainly(plain, variables, messages, extras))
+        renders = [self._renders_alike(plain, variables, probe, extras) for probe in _PROBES]
         if not any(renders):
             raise TokenizerError("chat template: it refuses even the simplest messages")
+
+        def render(messages: Messages) -> str:
+            return self._plainly(plain, variables, messages, extras)
+
+        self._instructions = find_instruction_form(render, developer="developer" in source)
         self._learn_tools(plain, variables)
 
     @property
     def calls(self) -> bool:
         return self._call_form is not None
 
+    def written_call(self) -> str:
+        """Render a sample call: what stands where an answer begins; empty where the template writes no calls."""
+        if self._call_form is None:
+            return ""
+        extras = self._sample_tools()
+        try:
+            asked = self.render(PROBE_CALL[:1], **extras)
+            called = self.render(PROBE_CALL[:2], add_generation_prompt=False, **extras)
+        except TemplateError:
+            return ""
+        pairs = enumerate(zip(asked, called, strict=False))
+        same = next((at for at, (one, other) in pairs if one != other), min(len(asked), len(called)))
+        # What differs may begin like what does not: `<think>` and `<tool_call>`.
+        return called[1 + max(called.rfind(end, 0, same) for end in (">", "]", "\n")) :]
+
     def _learn_tools(self, plain: jinja2.Template, variables: Mapping[str, str]) -> None:
-        """Find out whether the template accepts tools, and in what form their calls. It may be useful without."""
-        tools = {"tools": list(PROBE_TOOLS)} if "tools" in self.reads else {}
+        """Find out whether the template accepts tools, in what form their calls, and the name of thoughts. It may be
+        useful without.
+        """
+        tools = self._sample_tools()
 
         def render(messages: Messages) -> str:
-            return _run(plain, {**_ABSENT, **tools, **variables, "messages": messages, "add_generation_prompt": True})
+            return self._plainly(plain, variables, messages, tools)
 
         form = find_call_form(render)
+        self.results = _writes_results(render)
         probe = [*(PROBE_CALL if form is None else map(form.message, PROBE_CALL))]
+        self._thought_name = find_thought_name(render, probe)
         try:
             if tools and not self._renders_alike(plain, variables, probe[:1], tools):
                 self.reads -= {"tools"}
             if form is not None and self._renders_alike(plain, variables, probe, tools):
                 self._call_form = form
+            turns = find_turn_form(render, self._call_form, self._thought_name)
+            self._turns = turns if any(turns) else None
         except TokenizerError as error:
             log.warning("%s; its models cannot call tools", error)
             self.reads -= {"tools"}
+
+    def _sample_tools(self) -> dict[str, Any]:
+        return {self._tools_name: list(PROBE_TOOLS)} if "tools" in self.reads else {}
 
     def _renders_alike(
         self,
@@ -177,14 +267,29 @@ class ChatTemplate:
     ) -> bool:
         """Whether the template renders such a chat. Raises TokenizerError if it renders differently with marks."""
         try:
-            fixed = {**variables, "messages": probe, "add_generation_prompt": True}
-            expected = _run(plain, {**_ABSENT, **(extras or {}), **fixed})
+            expected = self._plainly(plain, variables, probe, extras)
             marked = self._render(probe, add_generation_prompt=True, **(extras or {}))
         except TemplateError:
             return False  # a chat that the template refuses
         if unmarked(marked) != expected or pieces(marked)[1::2] != self._marks.find(expected):
-            raise TokenizerError("chat template: its control tokens cannot be told from the text of messages")
+            raise UnmarkedTemplate("chat template: its control tokens cannot be told from the text of messages")
         return True
+
+    def _plainly(
+        self,
+        plain: jinja2.Template,
+        variables: Mapping[str, str],
+        messages: Messages,
+        extras: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Render samples without marks. Raises TemplateError."""
+        shown = [_in_parts(message) for message in messages] if self._parts else messages
+        fixed = {**variables, "messages": shown, "add_generation_prompt": True}
+        return _run(plain, {**_ABSENT, **(extras or {}), **fixed})
+
+    def mark(self, text: str) -> str:
+        """Mark the control tokens in a text of the gateway's own, which it puts into a message."""
+        return self._marks.add(text)
 
     def render(self, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any) -> str:
         """Render the prompt as text. It does not tell control tokens from a message's text: use `encode_chat` for ids.
@@ -205,19 +310,26 @@ class ChatTemplate:
         return tokenizer.encode_parts(pieces(marked))
 
     def _render(self, messages: Messages, *, add_generation_prompt: bool, **extras: Any) -> str:
-        prepared = [self._prepare(message) for message in messages]
+        instructing = [message for message in messages if message["role"] in INSTRUCTING]
+        arranged = messages
+        if instructing and not self._instructions.fits(messages, instructing):
+            arranged = self._instructions.arranged(messages)
+        turns = arranged if self._turns is None else self._turns.arranged(arranged)
+        prepared = [self._prepare(message) for message in turns]
         fixed = {**self._variables, "messages": prepared, "add_generation_prompt": add_generation_prompt}
-        return _run(self._template, {**_ABSENT, **extras, **fixed})
+        if "tools" in extras and self._tools_name:
+            extras[self._tools_name] = extras.pop("tools")
+        rendered = _run(self._template, {**_ABSENT, **extras, **fixed})
+        if arranged is not messages and (lost := missing(messages, unmarked(rendered))) is not None:
+            raise TemplateError(f"The model's chat template has no place for messages[{lost}], with instructions.")
+        return rendered
 
     def _prepare(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        role = message["role"]
-        if role not in ROLES:
-            raise TemplateError(f"{role!r} is not a role.")
-        if role == "developer" and not self._knows_developer:
-            return {**message, "role": "system"}
+        if message["role"] not in ROLES:
+            raise TemplateError(f"{message['role']!r} is not a role.")
         if len(message) > 2:
             if self._call_form is not None:
                 message = self._call_form.message(message)
-            if self._reasoning_key and "reasoning_content" in message:
-                return {**message, self._reasoning_key: message["reasoning_content"]}
-        return message
+            if self._thought_name is not None and "reasoning_content" in message:
+                message = with_thought(message, self._thought_name, message["reasoning_content"])
+        return _in_parts(message) if self._parts else message

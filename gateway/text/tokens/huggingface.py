@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from tokenizers import Tokenizer as NativeTokenizer
 
 from gateway.text.tokens.prompt_unit import Unit, units_at_controls
@@ -17,6 +18,8 @@ class HuggingFaceTokenizer:
 
     def __init__(self, text: str, parsed: TokenizerJson, *, eos_ids: frozenset[int], bos_id: int | None) -> None:
         """`text` is the file that `parsed` describes; raises TokenizerError for one that the library refuses."""
+        if parsed.template_marks:
+            text = _with_marks(text, parsed.template_marks)
         try:
             self._marked = NativeTokenizer.from_str(text)
             self._plain = NativeTokenizer.from_str(text)
@@ -34,7 +37,8 @@ class HuggingFaceTokenizer:
         longest_first = sorted(self.specials, key=len, reverse=True)
         self._find_specials = re.compile("|".join(map(re.escape, longest_first)) or "(?!)").findall
         self._control = frozenset(self.specials.values())
-        self._words = frozenset(parsed.words().values())
+        self._shown = parsed.shown()
+        self._words = frozenset(parsed.words().values()) | self._shown
         decoding = parsed.decoding()
         self.strips_leading_space = decoding.strips_leading_space
         self._byte_level = decoding.byte_level
@@ -88,7 +92,7 @@ class HuggingFaceTokenizer:
         return ids[1:] if ids[0] == controls[0] else None
 
     def token_bytes(self, token_id: int) -> bytes:
-        if token_id in self._control or not 0 <= token_id < self.vocab_size:
+        if (token_id in self._control and token_id not in self._shown) or not 0 <= token_id < self.vocab_size:
             return b""
         word = self._plain.id_to_token(token_id)
         if word is None:
@@ -100,3 +104,11 @@ class HuggingFaceTokenizer:
         if self._byte_fallback and (byte := _BYTE_TOKEN.fullmatch(word)):
             return bytes((int(byte[1], 16),))
         return word.replace(self._space, " ").encode() if self._space else word.encode()
+
+
+def _with_marks(text: str, marks: frozenset[str]) -> str:
+    """Make these added tokens control tokens, which the library can be told not to find in a text."""
+    fields = msgspec.json.decode(text)
+    for token in fields["added_tokens"]:
+        token["special"] = token.get("special", False) or token["content"] in marks
+    return msgspec.json.encode(fields).decode()

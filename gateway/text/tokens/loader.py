@@ -1,6 +1,7 @@
 """Loads a model's tokenizer and chat template from a folder, a tekken file or a bundled name."""
 
 import ctypes
+import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +13,12 @@ from gateway.text.tokens.chat_format import ChatFormat
 from gateway.text.tokens.mistral_instruct import MistralInstruct
 from gateway.text.tokens.shared_tokenizers import SharedTokenizers
 from gateway.text.tokens.tekken import load_tekken
-from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError
-from gateway.text.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
+from gateway.text.tokens.tiktoken_files.tiktoken_folder import TiktokenFolder
+from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError, UnmarkedTemplate
+from gateway.text.tokens.tokenizer_json import AddedTokens, TokenizerJson, byte_pair_tokenizer
 from gateway.text.tokens.unknown import UnknownChatFormat, UnknownTokenizer
+
+log = logging.getLogger(__name__)
 
 #: Bundled tokenizers.
 BUNDLED = ("mistral-tekken",)
@@ -34,11 +38,14 @@ _PROBES = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedTokenizer:
-    """A model's tokenizer and chat format; `template` is the template's source for chats with tools, empty if none."""
+    """A model's tokenizer and chat format; `template` is the template's source for chats with tools, and `written_call`
+    what it writes for a sample call; empty if none.
+    """
 
     tokenizer: Tokenizer
     chat_format: ChatFormat
     template: str = ""
+    written_call: str = ""
 
 
 def load_tokenizer(source: str | None, shared: SharedTokenizers | None = None) -> LoadedTokenizer:
@@ -101,19 +108,62 @@ def _load_folder(folder: Path, shared: SharedTokenizers) -> LoadedTokenizer:
     if not (folder / "tokenizer.json").is_file():
         for tekken in sorted(folder.glob("tekken*.json"), reverse=True):
             return _load_tekken(tekken, shared)
-        raise TokenizerError(f"{folder}: no tokenizer.json and no tekken file in this folder")
     config = _read_json(folder / "tokenizer_config.json")
+    vocabulary = _vocabulary(folder, config)
+    source, tool_use = _template_sources(folder, config)
+    try:
+        return _load_parts(folder, config, vocabulary, source, tool_use, shared, marked=True)
+    except UnmarkedTemplate:
+        # It does more with its own marks than write them. Control tokens may be told from text all the same.
+        loaded = _load_parts(folder, config, vocabulary, source, tool_use, shared, marked=False)
+        log.warning("%s: texts can write marks of the chat template that are no control tokens", folder)
+        return loaded
+
+
+def _vocabulary(folder: Path, config: dict[str, Any]) -> TiktokenFolder | None:
+    """Find a vocabulary in tiktoken's form; None: there is a tokenizer.json. Raises TokenizerError without either."""
+    if (folder / "tokenizer.json").is_file():
+        return None
+    found = TiktokenFolder.of(folder, config)
+    if found is None:
+        raise TokenizerError(f"{folder}: no tokenizer.json, no tekken file and no tiktoken file in this folder")
+    return found
+
+
+def _load_parts(
+    folder: Path,
+    config: dict[str, Any],
+    vocabulary: TiktokenFolder | None,
+    source: str,
+    tool_use: str | None,
+    shared: SharedTokenizers,
+    *,
+    marked: bool,
+) -> LoadedTokenizer:
     path, variables = folder / "tokenizer.json", _token_variables(config)
     ends = variables.get("bos_token"), variables.get("eos_token"), _listed_eos_ids(folder)
-    tokenizer = shared.once(
-        ("tokenizer.json", _digest(path, shared), *ends), lambda: _load_tokenizer_json(folder, variables)
-    )
-    source, tool_use = _template_sources(folder, config)
+    if vocabulary is None:
+        digest: tuple[Any, ...] = (_digest(path, shared),)
+    else:
+        files = vocabulary.vocabulary, vocabulary.code, folder / "tokenizer_config.json"
+        digest = tuple(_digest(file, shared) for file in files)
+    marks = frozenset[str]()
+    if marked:
+        words = shared.once(("words", *digest), lambda: _words(path) if vocabulary is None else vocabulary.words())
+        marks = _written(source, words) | (_written(tool_use, words) if tool_use is not None else frozenset())
+
+    def load() -> Tokenizer:
+        if vocabulary is None:
+            return _load_tokenizer_json(folder, variables, marks)
+        eos_ids, bos_id = _ends(folder, variables, vocabulary.specials(marks))
+        return vocabulary.load(marks, eos_ids=eos_ids, bos_id=bos_id)
+
+    tokenizer = shared.once(("tokenizer.json", *digest, *ends, marks), load)
     key = ("templates", tokenizer, source, tool_use, *sorted(variables.items()))
     try:
         return shared.once(key, lambda: _with_templates(tokenizer, source, tool_use, variables))
     except TokenizerError as error:
-        raise TokenizerError(f"{folder}: {error}") from error
+        raise type(error)(f"{folder}: {error}") from error
 
 
 def _with_templates(
@@ -124,10 +174,10 @@ def _with_templates(
 
     template = ChatTemplate(source, specials=tokenizer.specials, variables=variables)
     if tool_use is not None:
-        tools = ChatTemplate(tool_use, specials=tokenizer.specials, variables=variables)
+        tools = ChatTemplate(tool_use, specials=tokenizer.specials, variables=variables, for_tools=True)
         if "tools" in tools.reads:
-            return LoadedTokenizer(tokenizer, ToolTemplate(template, tools), tool_use)
-    return LoadedTokenizer(tokenizer, template, source)
+            return LoadedTokenizer(tokenizer, ToolTemplate(template, tools), tool_use, tools.written_call())
+    return LoadedTokenizer(tokenizer, template, source, template.written_call())
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -168,19 +218,31 @@ def _token_variables(config: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None}
 
 
-def _load_tokenizer_json(folder: Path, variables: dict[str, str]) -> Tokenizer:
+def _words(path: Path) -> frozenset[str]:
+    """Read the added tokens that are no control tokens."""
+    try:
+        added = msgspec.json.decode(path.read_bytes(), type=AddedTokens)
+    except (OSError, ValueError) as error:
+        raise TokenizerError(f"{path}: {error}") from error
+    return frozenset(token.content for token in added.added_tokens if not token.special)
+
+
+def _written(source: str, words: frozenset[str]) -> frozenset[str]:
+    from gateway.text.tokens.chat_template import written_tokens
+
+    return written_tokens(source, words)
+
+
+def _load_tokenizer_json(folder: Path, variables: dict[str, str], marks: frozenset[str]) -> Tokenizer:
+    """Load a tokenizer whose control tokens include these marks of its template."""
     path = folder / "tokenizer.json"
     try:
         text = path.read_text(encoding="utf-8")
         parsed = msgspec.json.decode(text, type=TokenizerJson)
     except (OSError, ValueError) as error:
         raise TokenizerError(f"{path}: {error}") from error
-    specials = parsed.specials()
-    configured = specials.get(variables.get("eos_token", ""))
-    eos_ids = _listed_eos_ids(folder) | (frozenset() if configured is None else {configured})
-    if not eos_ids:
-        raise TokenizerError(f"{folder}: no end-of-sequence token in its configuration files")
-    bos_id = specials.get(variables.get("bos_token", ""))
+    parsed = msgspec.structs.replace(parsed, template_marks=marks)
+    eos_ids, bos_id = _ends(folder, variables, parsed.specials())
     try:
         from gateway.text.tokens.huggingface import (
             HuggingFaceTokenizer,  # deferred: the library takes 5 MB that tekken does not need
@@ -191,6 +253,15 @@ def _load_tokenizer_json(folder: Path, variables: dict[str, str]) -> Tokenizer:
         raise TokenizerError(f"{path}: {error}") from error
     native = byte_pair_tokenizer(parsed, eos_ids=eos_ids, bos_id=bos_id)
     return native if native is not None and _agree(native, library) else library
+
+
+def _ends(folder: Path, variables: dict[str, str], specials: dict[str, int]) -> tuple[frozenset[int], int | None]:
+    """Find the tokens that end an answer, and the one that begins a text. Raises TokenizerError without the former."""
+    configured = specials.get(variables.get("eos_token", ""))
+    eos_ids = _listed_eos_ids(folder) | (frozenset() if configured is None else {configured})
+    if not eos_ids:
+        raise TokenizerError(f"{folder}: no end-of-sequence token in its configuration files")
+    return eos_ids, specials.get(variables.get("bos_token", ""))
 
 
 def _agree(candidate: Tokenizer, reference: Tokenizer) -> bool:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gateway.text.tokens.call_form import parsed_json
 from gateway.text.tokens.chat_format import Messages, TemplateError
+from gateway.text.tokens.forms.call_form import parsed_json
 from gateway.text.tokens.tokenizer import PartsEncoder
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})

@@ -30,6 +30,18 @@ class SharedTokenizers:
             self._made[key] = make()
         return cast("T", self._made[key])
 
+    def only_of(self, tokenizers: Collection[Tokenizer]) -> "SharedTokenizers":
+        """Return another one, with what this one has of some tokenizers; the rest may go with this one."""
+        used = {id(tokenizer) for tokenizer in tokenizers}
+        kept = SharedTokenizers()
+        kept._digests = dict(self._digests)
+        kept._made = {
+            key: made
+            for key, made in self._made.items()
+            if id(made) in used or any(id(part) in used for part in (key if isinstance(key, tuple) else ()))
+        }
+        return kept
+
     def digest(self, path: Path) -> bytes:
         """Hash a file's content; a file that has not changed is read once. Raises OSError."""
         stat = os.stat(path)

@@ -10,6 +10,10 @@ class TokenizerError(ValueError):
     """A tokenizer or chat template that cannot be loaded; the message is one line and names the file."""
 
 
+class UnmarkedTemplate(TokenizerError):
+    """A chat template whose control tokens cannot be told from the text of messages."""
+
+
 def without_surrogates(text: str) -> str:
     """Join paired surrogates and replace lone ones by U+FFFD, so that the text is valid UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

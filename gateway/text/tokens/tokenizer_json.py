@@ -32,6 +32,12 @@ class AddedToken(msgspec.Struct):
     single_word: bool = False
 
 
+class AddedTokens(msgspec.Struct):
+    """The added tokens of a tokenizer.json alone."""
+
+    added_tokens: list[AddedToken] = []
+
+
 class _Model(msgspec.Struct):
     type: str = "BPE"
     vocab: Any = None
@@ -61,14 +67,23 @@ class TokenizerJson(msgspec.Struct):
     normalizer: dict[str, Any] | None = None
     pre_tokenizer: dict[str, Any] | None = None
     decoder: dict[str, Any] | None = None
+    #: Tokens that the file calls ordinary text and the chat template writes: no message may write them.
+    template_marks: frozenset[str] = frozenset()
 
     def specials(self) -> dict[str, int]:
-        """The control tokens by text."""
-        return {token.content: token.id for token in self.added_tokens if token.special}
+        """The control tokens by text, marks of the template included."""
+        return {token.content: token.id for token in self.added_tokens if self._is_special(token)}
 
     def words(self) -> dict[str, int]:
         """The whole-string tokens that are ordinary text."""
-        return {token.content: token.id for token in self.added_tokens if not token.special}
+        return {token.content: token.id for token in self.added_tokens if not self._is_special(token)}
+
+    def shown(self) -> frozenset[int]:
+        """The control tokens that are text in answers: those that are control tokens to the template alone."""
+        return frozenset(token.id for token in self.added_tokens if self._is_special(token) and not token.special)
+
+    def _is_special(self, token: AddedToken) -> bool:
+        return token.special or token.content in self.template_marks
 
     def decoding(self) -> Decoding:
         """The decoding of token strings; raises ValueError for an unknown decoder."""
@@ -124,6 +139,7 @@ def byte_pair_tokenizer(
             pattern,
             specials=parsed.specials(),
             words=parsed.words(),
+            shown=parsed.shown(),
             vocab_size=max(*ranks.values(), *added.values()) + 1,
             eos_ids=eos_ids,
             bos_id=bos_id,

@@ -17,6 +17,9 @@ class ToolTemplate:
         self.calls = tool_use.calls
 
     def encode_chat(self, tokenizer: PartsEncoder, messages: Messages, **extras: Any) -> Sequence[int]:
-        called = "tools" in extras or any("tool_calls" in message for message in messages)
-        template = self._tool_use if called else self._default
-        return template.encode_chat(tokenizer, messages, **extras)
+        if "tools" in extras:
+            return self._tool_use.encode_chat(tokenizer, messages, **extras)
+        if any("tool_calls" in message for message in messages):
+            # It is written for chats that offer tools.
+            return self._tool_use.encode_chat(tokenizer, messages, tools=[], **extras)
+        return self._default.encode_chat(tokenizer, messages, **extras)

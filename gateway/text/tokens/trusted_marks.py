@@ -62,7 +62,8 @@ class Marks:
             case nodes.TemplateData():
                 node.data = self.add(node.data)
             case nodes.Const(value=str(text)) if flows:
-                node.value = self.add(text)
+                # Text that a template calls safe stays so: it escapes what is added to it.
+                node.value = type(text)(self.add(text))
             case nodes.Output():
                 node.nodes = list(self._group(node.nodes))
             case nodes.Add() | nodes.Concat() if flows:
@@ -117,6 +118,24 @@ class Marks:
             yield nodes.Call(nodes.Name(JOIN, "load", lineno=line), args, [], None, None, lineno=line)
         else:
             yield args[0]
+
+
+def written(tree: nodes.Template, tokens: Collection[str]) -> frozenset[str]:
+    """Find the tokens that a parsed template itself writes, and rewrite it.
+
+    White space and plain words are no marks, though some vocabularies have them among their added tokens.
+    """
+    marks = Marks([token for token in tokens if not token.isspace() and not token.isalnum()])
+    marks.rewrite(tree)
+    found: set[str] = set()
+    for node in tree.find_all((nodes.TemplateData, nodes.Const, nodes.Call)):
+        text = _own_text(node) if isinstance(node, nodes.Expr) else None
+        if text is not None:
+            found.update(pieces(text)[1::2])
+        elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == JOIN:
+            for role in ROLES:
+                found.update(marks.find("".join(_own_text(part) or role for part in node.args)))
+    return frozenset(found)
 
 
 def _operands(node: nodes.Expr) -> Iterator[nodes.Expr]:

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from protos.types import Load
 from routing.transports.prometheus import Sample
+from routing.transports.triton.triton_metrics import engine_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,15 @@ KINDS: Final[dict[str, Callable[[_Sums], Scrape | None]]] = {"vllm": _vllm, "sgl
 
 def scraped(samples: Iterable[Sample], kind: str) -> Scrape | None:
     """Read the load from samples of an engine of `kind` (`auto`: of any). None: they are not that engine's."""
+    samples = list(samples)
+    if kind == "triton":
+        return _triton(samples)
     sums = _Sums(samples)
     if kind != "auto":
         return KINDS[kind](sums)
-    return next((found for read in KINDS.values() if (found := read(sums)) is not None), None)
+    return next((found for read in KINDS.values() if (found := read(sums)) is not None), None) or _triton(samples)
+
+
+def _triton(samples: Iterable[Sample]) -> Scrape | None:
+    state = engine_state(samples, "")
+    return None if state is None else Scrape(msgspec.structs.replace(state.load, workers=1), state.block_tokens)

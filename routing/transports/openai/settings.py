@@ -11,7 +11,7 @@ from protos.features import Feature
 from routing.transports.http.upstream_timeouts import Timeouts
 
 #: The engine whose metrics an upstream serves; `auto`: detected at `/metrics`.
-MetricsKind = Literal["auto", "vllm", "sglang", "trtllm", "none"]
+MetricsKind = Literal["auto", "vllm", "sglang", "trtllm", "triton", "none"]
 
 #: Endpoints that some upstreams have and OpenAI's own API has not.
 MORE_ENDPOINTS: Final = Feature.RERANK | Feature.SCORE | Feature.TOKENIZE

@@ -57,6 +57,7 @@ class LineAdapter:
     """A `ApiAdapter`."""
 
     endpoint = "chat"
+    adjusted: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.heads: list[AnswerHead] = []

@@ -176,7 +176,7 @@ async def test_every_answer_tells_the_state_of_the_limits(store_url: str) -> Non
             await client.complete(stream=True),
             await client.chat(n=0),
             await client.chat(model="nope"),
-            await client.chat(max_tokens=5000),
+            await client.chat(max_tokens=0),
             await client.request("POST", CHAT, b"{"),
             await client.request("GET", "/v1/models"),
             await client.request("GET", f"/v1/models/{MODEL}"),

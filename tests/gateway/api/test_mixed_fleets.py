@@ -118,7 +118,7 @@ async def test_what_a_replica_could_do_that_is_not_ready_is_503(
     ("fields", "param"),
     [
         ({"tools": [CUSTOM]}, "tools[0].type"),
-        ({"reasoning_effort": "low"}, "reasoning_effort"),
+        ({"documents": [{"text": "x"}]}, "documents"),
         ({"chat_template_kwargs": {"enable_thinking": False}}, "chat_template_kwargs.enable_thinking"),
         ({"response_format": {"type": "structural_tag"}}, "response_format"),
         ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
@@ -164,13 +164,13 @@ async def test_it_goes_to_the_replica_that_speaks_the_api(store_url: str) -> Non
             {"messages": image},
             {"response_format": {"type": "json_object"}},
             {"response_format": {"type": "json_object"}, "tools": [CUSTOM]},
-            {"reasoning_effort": "low", "logprobs": True},
+            {"documents": [{"text": "x"}], "logprobs": True},
         ):
             for _ in range(2):
                 told = await explained(client, **fields)
                 assert told.replica == "pool/1"
         assert (await explained(client, messages=image)).prompt_tokens > 100
-        several = await explained(client, COMPLETIONS, prompt=["a", "b"], echo=True, logprobs=1)
+        several = await explained(client, COMPLETIONS, prompt=["a", "b"], echo=True, logprobs=1, stream=True)
         assert several.replica == "pool/1"
 
 

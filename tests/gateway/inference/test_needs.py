@@ -25,6 +25,7 @@ ASKS: dict[Feature, tuple[dict[str, Any], dict[str, Any]]] = {
     Feature.IGNORE_EOS: ({"ignore_eos": True}, {}),
     Feature.STOP_TOKEN_IDS: ({"stop_token_ids": (1,)}, {}),
     Feature.SEED: ({"seed": 0}, {}),
+    Feature.PROMPT_LOGPROBS: ({"prompt_logprobs": True}, {}),
     Feature.PENALTIES: ({"presence_penalty": 0.5}, {}),
     Feature.TOKEN_IDS: ({}, {"prompt": [1, 2]}),
     Feature.GUIDED: ({}, {"guide": Guide(GuideKind.JSON_OBJECT), "guide_param": "response_format"}),

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from protos.types import Sampling
 from tests.models import model_of, request_of
 
 MODEL = model_of()
+STRICT = replace(MODEL, clamps=False)
 PROMPTS = st.sampled_from([Chat([]), "text", [1, 2]])
 
 
@@ -22,7 +24,7 @@ PROMPTS = st.sampled_from([Chat([]), "text", [1, 2]])
 def test_an_answer_has_what_was_asked_for_or_all_that_fits(
     prompt_tokens: int, max_tokens: int | None, prompt: Any
 ) -> None:
-    request = request_of(MODEL, prompt, max_tokens, max_tokens_param="max_completion_tokens")
+    request = request_of(STRICT, prompt, max_tokens, max_tokens_param="max_completion_tokens")
     room = 1000 - prompt_tokens
     if room >= (max_tokens or 1):
         assert output_bound(request, prompt_tokens) == (max_tokens or room)
@@ -39,6 +41,11 @@ def test_an_answer_has_what_was_asked_for_or_all_that_fits(
         assert max_tokens is not None
         assert error.param == "max_completion_tokens"
         assert figures == [1000, prompt_tokens + max_tokens, prompt_tokens, max_tokens]
+
+
+@given(prompt_tokens=st.integers(0, 999), max_tokens=st.integers(1, 2000))
+def test_an_answer_is_cut_to_what_the_context_leaves(prompt_tokens: int, max_tokens: int) -> None:
+    assert output_bound(request_of(MODEL, "text", max_tokens), prompt_tokens) == min(max_tokens, 1000 - prompt_tokens)
 
 
 def asked(max_tokens: int | None, prompt_tokens: int = 10, *, n: int = 1, prompt: Any = "text", **scopes: Any) -> int:
@@ -88,9 +95,11 @@ def test_a_request_that_names_no_limit_gets_the_default() -> None:
     assert asked(None, n=4, tenant={"default_output_tokens": 40, "max_output_tokens": 12}) == 3
 
 
-def test_the_context_refuses_before_the_tenants_bound_on_the_answer() -> None:
-    with pytest.raises(ContextLengthExceeded):
+def test_the_context_cuts_no_more_than_the_tenants_bound_refuses() -> None:
+    with pytest.raises(TokenLimitExceeded):
         asked(991, tenant={"max_output_tokens": 5})
+    with pytest.raises(ContextLengthExceeded):
+        asked(1, 1000, tenant={"max_output_tokens": 5})
 
 
 @given(
@@ -109,12 +118,13 @@ def test_whatever_is_given_keeps_every_bound(
         bound = asked(max_tokens, prompt_tokens, n=n, tenant=limits)
     except (ContextLengthExceeded, TokenLimitExceeded):
         wanted = max_tokens or 1
-        fits = prompt_tokens + wanted <= 1000
+        fits = prompt_tokens < 1000
         assert not (fits and prompt_tokens <= (most_input or 2000) and wanted * n <= (most or 10_000))
         return
     assert 1 <= bound <= 1000 - prompt_tokens
     assert bound * n <= (most or 10_000)
-    assert max_tokens in (None, bound)
+    if max_tokens is not None:
+        assert bound == min(max_tokens, 1000 - prompt_tokens)
     if max_tokens is None:
         assert bound <= (default or 1000)
 

@@ -32,7 +32,7 @@ _MEMBERS: Final[dict[str, frozenset[str]]] = {
     "video_url": frozenset(("url",)),
     "file": frozenset(("file_data", "filename", "file_id")),
 }
-_DETAILS: Final = ("auto", "low", "high")
+_DETAILS: Final = ("auto", "low", "high", "original")
 _AUDIO_FORMATS: Final = {
     "wav": "audio/wav",
     "mp3": "audio/mpeg",

@@ -24,9 +24,9 @@ class CallsParser:
     output: OutputFormat
     use: ToolUse
 
-    def __call__(self, prompt_end: str) -> OutputParser | None:
+    def __call__(self, prompt_end: str | None, *, whole: bool = False) -> OutputParser | None:
         """Make the parser of one answer (see `NewParser`)."""
-        return self.output.parser(self.use, prompt_end)
+        return self.output.parser(self.use, prompt_end, whole=whole)
 
     def guide_beside(self, guide: Guide, param: str) -> Guide:
         """Extend `guide`, which is from the parameter `param`, so that an answer may call tools instead of following
@@ -92,8 +92,8 @@ def offer(model: ServedModel, use: ToolUse) -> Offer:
     return Offer(shown, parser, Guide(GuideKind.STRUCTURAL_TAG, tag), "tools")
 
 
-def _forced(use: ToolUse, prompt_end: str) -> OutputParser:
-    del prompt_end  # the guide holds from the first token, so there are no thoughts
+def _forced(use: ToolUse, prompt_end: str | None, *, whole: bool = False) -> OutputParser:
+    del prompt_end, whole  # the guide holds from the first token, so there are no thoughts
     return forced_parser(use)
 
 

@@ -14,7 +14,8 @@ _MAX_DESCRIPTION: Final = 64 * 1024
 #: Restricted to ids: templates may show them, and filters do not scan them.
 CallId = Annotated[str, Meta(pattern=rf"^[!-~]{{1,128}}{END}")]
 _Type = Annotated[str, Meta(max_length=64)]
-_Name = Annotated[str, Meta(pattern=rf"^[a-zA-Z0-9_-]{{1,64}}{END}")]
+#: OpenAI's names have at most 64 characters, Anthropic's and those of MCP gateways 128.
+_Name = Annotated[str, Meta(pattern=rf"^[a-zA-Z0-9_-]{{1,128}}{END}")]
 
 
 class FunctionParam(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

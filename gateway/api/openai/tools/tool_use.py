@@ -19,7 +19,7 @@ def tool_use(
     Raises InvalidRequest first; UnsupportedParameter only if everything else is valid.
     """
     if not tools:
-        if choice is not None and choice != "none":
+        if choice not in (None, "none", "auto"):
             raise InvalidRequest("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
         return None
     check_together([tool.function.parameters for tool in tools if tool.function is not None], "tools")
@@ -50,9 +50,10 @@ def tool_use(
 
 
 def _tool(function: FunctionParam, at: str) -> Tool:
-    if function.parameters is not None:
-        check_schema(function.parameters, f"{at}.parameters", strict=bool(function.strict))
-    return Tool(function.name, function.description, function.parameters, bool(function.strict))
+    parameters = function.parameters
+    if parameters is not None:
+        parameters = check_schema(parameters, f"{at}.parameters", strict=bool(function.strict))
+    return Tool(function.name, function.description, parameters, bool(function.strict))
 
 
 def _chosen(

@@ -79,7 +79,7 @@ class DeepseekV3Calls(MarkedCalls):
 FORMAT = ToolFormat(
     marks=frozenset({SECTION, SECTION_END, CALL, CALL_END, SEPARATOR}),
     new_parser=by_name(DeepseekV3Calls),
-    trigger=CALL,
+    triggers=(CALL,),
     forms=(
         CallForm(CALL, (SEPARATOR,), CALL_END, "", SECTION, SECTION_END),
         CallForm(f"{CALL}function{SEPARATOR}", (f"\n{_FENCE}\n",), f"\n```{CALL_END}", "\n", SECTION, SECTION_END),

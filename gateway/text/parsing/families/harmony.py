@@ -4,12 +4,14 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from gateway.text.parsing.call_machine import WAIT, CallMachine, names_of
+from gateway.text.parsing.call_machine import WAIT, names_of
+from gateway.text.parsing.channel_calls import ChannelCalls, Kind
+from gateway.text.parsing.channel_format import ChannelFamily
 from gateway.text.parsing.delta import Delta, Reasoning, Text
 from gateway.text.parsing.markers import Markers
-from gateway.text.parsing.offered_tools import ToolUse, offered
+from gateway.text.parsing.offered_tools import ToolUse
 from gateway.text.parsing.parser import OutputParser
-from gateway.text.parsing.structural_tag import ANY_TEXT, CallForm, Format, calls_or_answer_tag, strict_tag, tag_of
+from gateway.text.parsing.structural_tag import ANY_TEXT, CallForm, const, tag_of
 
 START, CHANNEL, MESSAGE, CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
 END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"
@@ -18,31 +20,29 @@ MARKS: Final = frozenset({START, CHANNEL, MESSAGE, CONSTRAIN, END, CALL, RETURN}
 _LONGEST_HEADER: Final = 512
 _ENDS: Final = frozenset({END, CALL, RETURN})
 _HEADER_ENDS: Final = Markers(MESSAGE, START, END, CALL, RETURN)
-_BODY_ENDS: Final = Markers(END, CALL, RETURN, START, CHANNEL)
 _FIRST: Final = Markers(CHANNEL, CONSTRAIN, MESSAGE, " to=", "to=")
 _CHANNEL: Final = re.compile(r"<\|channel\|>\s*([^\s<]+)")
 _RECIPIENT: Final = re.compile(r"\bto=([^\s<]+)")
 _PREFIX: Final = "functions."
-_KINDS: Final[dict[str, type[Reasoning] | type[Text]]] = {"analysis": Reasoning, "commentary": Text, "final": Text}
+_KINDS: Final[dict[str, Kind]] = {"analysis": Reasoning, "commentary": Text, "final": Text}
 
 
-class HarmonyParser(CallMachine):
+class HarmonyParser(ChannelCalls):
     """Reads the channel `analysis` as reasoning, messages to `functions.NAME` in any channel as calls, and all else as
-    text. Messages of one kind are joined by a newline.
+    text.
 
     A message to another recipient, or in an unknown channel, is given as it was written.
     """
 
-    __slots__ = ("_before", "_emitted", "_kind")
+    __slots__ = ("_before",)
 
     MARKERS = Markers(START, CHANNEL)
+    BODY_ENDS = Markers(END, CALL, RETURN, START, CHANNEL)
 
     def __init__(self, names: Collection[str], *, parallel: bool, prompt_end: str) -> None:
         super().__init__(names, parallel=parallel)
         #: The part of the first message's header that is in the prompt.
         self._before = prompt_end.rpartition(START)[2] if START in prompt_end else ""
-        self._kind: type[Reasoning] | type[Text] = Text
-        self._emitted: set[type[Reasoning] | type[Text]] = set()
         header, opened, body = self._before.partition(MESSAGE)
         if opened and not body and not _RECIPIENT.search(header) and self._message(header, []):
             return
@@ -50,16 +50,12 @@ class HarmonyParser(CallMachine):
         self._exactly(self._header if CHANNEL in header and not opened else self._first)
 
     def _flowing(self) -> Delta | None:
-        if self._state == self._body:
-            return self._kind("")
         return self._arguing() if self._state == self._arguments else super()._flowing()
 
     def finish(self) -> list[Delta]:
         held = self._held
         out = super().finish()
-        if held and self._state == self._body:
-            out.append(self._kind(held))
-        elif held and self._state == self._arguments:
+        if held and self._state == self._arguments:
             self._argue(held, out)
         return out
 
@@ -100,67 +96,39 @@ class HarmonyParser(CallMachine):
         kind = _KINDS.get(channel.group(1)) if channel is not None else None
         if kind is None:
             return False
-        self._raw = None
-        self._kind = kind
-        self.thinking = kind is Reasoning
-        if kind in self._emitted:
-            out.append(kind("\n"))
-        self._emitted.add(kind)
-        self._exactly(self._body)
+        self._speak(kind)
         return True
 
-    def _body(self, text: str, at: int, out: list[Delta]) -> int:
-        found = _BODY_ENDS.search(text, at)
-        start = len(text) if found is None else found.start()
-        if start > at:
-            out.append(self._kind(text[at:start]))
-            return start
-        return self._ended(found, out)
-
     def _arguments(self, text: str, at: int, out: list[Delta]) -> int:
-        found = _BODY_ENDS.search(text, at)
+        found = self.BODY_ENDS.search(text, at)
         start = len(text) if found is None else found.start()
         if start > at:
             self._argue(text[at:start], out)
             return start
-        return self._ended(found, out)
+        after = self._closed(found)
+        if after != WAIT:
+            self._end_call(out)
+        return after
 
-    def _ended(self, found: re.Match[str] | None, out: list[Delta]) -> int:
-        if found is None or not _BODY_ENDS.is_whole(found):
-            return WAIT
-        self._end_call(out)
-        self.thinking = False
-        self._exactly(self._text)
-        return found.end() if found.group() in _ENDS else found.start()
+    def _closed(self, found: re.Match[str] | None) -> int:
+        after = super()._closed(found)
+        return found.end() if found is not None and after != WAIT and found.group() in _ENDS else after
 
 
 _JSON: Final = f"{CONSTRAIN}json{MESSAGE}"
 _NEXT: Final = f"{START}assistant"
-_FORMS: Final = (CallForm(f"{CHANNEL}commentary to={_PREFIX}", (f" {_JSON}", _JSON), CALL, _NEXT),)
-_THOUGHT: Final[list[Format]] = [
-    tag_of(f"{CHANNEL}analysis{MESSAGE}", ANY_TEXT, END),
-    {"type": "const_string", "value": _NEXT},
-]
 
 
-class HarmonyFormat:
-    """The output format of gpt-oss."""
+def _new_parser(use: ToolUse | None, prompt_end: str) -> OutputParser:
+    return HarmonyParser(names_of(use), parallel=use is None or use.parallel, prompt_end=prompt_end)
 
-    __slots__ = ("calls", "marks", "name")
 
-    def __init__(self, *, calls: bool) -> None:
-        self.name = "harmony"
-        self.marks = MARKS
-        self.calls = calls
-
-    def parser(self, use: ToolUse | None, prompt_end: str) -> OutputParser | None:
-        """A parser for each answer: even the plainest has a channel."""
-        names = names_of(offered(use)) if self.calls else []
-        return HarmonyParser(names, parallel=use is None or use.parallel, prompt_end=prompt_end)
-
-    def structural_tag(self, use: ToolUse) -> str | None:
-        return strict_tag(use, f"{CHANNEL}commentary to=", _FORMS) if self.calls else None
-
-    def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
-        answers = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
-        return calls_or_answer_tag(use, _FORMS, answers, _THOUGHT) if self.calls else None
+FAMILY: Final = ChannelFamily(
+    marks=MARKS,
+    new_parser=_new_parser,
+    triggers=(f"{CHANNEL}commentary to=",),
+    forms=(CallForm(f"{CHANNEL}commentary to={_PREFIX}", (f" {_JSON}", _JSON), CALL, _NEXT),),
+    answers=((f"{CHANNEL}final{MESSAGE}", ""), (f"{CHANNEL}final {_JSON}", "")),
+    thought=(tag_of(f"{CHANNEL}analysis{MESSAGE}", ANY_TEXT, END), const(_NEXT)),
+    opening=START,
+)

@@ -43,6 +43,6 @@ class HermesCalls(JsonCalls):
 FORMAT = ToolFormat(
     marks=frozenset({OPEN, CLOSE}),
     new_parser=by_name(HermesCalls),
-    trigger=OPEN,
+    triggers=(OPEN,),
     forms=(CallForm(f'{OPEN}\n{{"name": "', ('", "arguments": ',), f"}}\n{CLOSE}", "\n"),),
 )

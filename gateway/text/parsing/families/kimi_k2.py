@@ -3,6 +3,8 @@
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.marked_calls import MarkedCalls
 from gateway.text.parsing.markers import Markers
+from gateway.text.parsing.offered_tools import Tool
+from gateway.text.parsing.structural_tag import CallForm, Format, const, json_arguments, regex_format, sequence_of
 from gateway.text.parsing.tool_format import ToolFormat, by_name
 
 SECTION, SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -41,8 +43,20 @@ class KimiK2Calls(MarkedCalls):
         return at
 
 
+def _guided_arguments(tool: Tool) -> Format:
+    """The rest of the call's id, and the arguments."""
+    return sequence_of(regex_format("[0-9]{1,4}"), const(SEPARATOR), json_arguments(tool))
+
+
 FORMAT = ToolFormat(
     marks=frozenset({SECTION, SECTION_END, CALL, CALL_END, SEPARATOR}),
     new_parser=by_name(KimiK2Calls),
+    triggers=(CALL,),
+    forms=(
+        CallForm(
+            *(f"{CALL}{_PREFIX}", (":",), CALL_END, "", SECTION, SECTION_END),
+            arguments=_guided_arguments,
+        ),
+    ),
     ends_thought=(SECTION,),
 )

@@ -55,7 +55,7 @@ class Llama3JsonCalls(JsonCalls):
 FORMAT = ToolFormat(
     marks=frozenset({TAG}),
     new_parser=by_name(Llama3JsonCalls),
-    trigger='{"name": ',
+    triggers=('{"name": ',),
     forms=(CallForm('{"name": "', ('", "parameters": ',), "}", "; "),),
     bare=True,
 )

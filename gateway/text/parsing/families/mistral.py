@@ -110,7 +110,7 @@ def _listed(begin: str) -> CallForm:
 FORMAT = ToolFormat(
     marks=frozenset({CALLS, CALL_ID, ARGS}),
     new_parser=by_name(MistralCalls),
-    trigger=CALLS,
+    triggers=(CALLS,),
     # The model's tokenizer decides whether a space precedes the array.
     forms=(CallForm(CALLS, (ARGS,), ""), _listed(f"{CALLS} ["), _listed(f"{CALLS}[")),
 )

@@ -1,4 +1,4 @@
-"""Tool calls as a list of Python calls, which Llama 3.2 and 4 write."""
+"""Tool calls as a list of Python calls, which Llama 3.2 and 4, Gemma 3 and LFM2 write."""
 
 import json
 import re
@@ -9,6 +9,8 @@ from gateway.text.parsing.call_machine import WAIT, CallMachine
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.markers import ABSENT, UNKNOWN, Markers, literal
 from gateway.text.parsing.python_literal import json_of
+from gateway.text.parsing.single_arguments import ArgumentForm, single_arguments
+from gateway.text.parsing.structural_tag import CallForm
 from gateway.text.parsing.tool_format import ToolFormat, by_name
 from gateway.text.parsing.value_scan import PythonScan
 
@@ -24,6 +26,7 @@ class PythonicCalls(CallMachine):
 
     __slots__ = ("_key", "_name", "_name_text", "_parts", "_scan", "_started")
 
+    OPENING, CLOSING = OPEN, CLOSE
     MARKERS = Markers(OPEN)
 
     def __init__(self, names: Collection[str], *, parallel: bool) -> None:
@@ -41,7 +44,7 @@ class PythonicCalls(CallMachine):
         self._next(self._list)
 
     def _first(self, text: str, at: int, out: list[Delta]) -> int:
-        after = literal(text, at, OPEN)
+        after = literal(text, at, self.OPENING)
         if after == UNKNOWN:
             return WAIT
         if after == ABSENT:
@@ -134,7 +137,7 @@ class PythonicCalls(CallMachine):
 
     def _listed(self, text: str, at: int, out: list[Delta]) -> int:
         """Read what follows the list."""
-        after = literal(text, at, CLOSE)
+        after = literal(text, at, self.CLOSING)
         if after == UNKNOWN:
             return WAIT
         if after == ABSENT:
@@ -143,4 +146,45 @@ class PythonicCalls(CallMachine):
         return after
 
 
-FORMAT = ToolFormat(marks=frozenset({OPEN, CLOSE}), new_parser=by_name(PythonicCalls))
+class Lfm2Calls(PythonicCalls):
+    """The same with the marks of LFM2."""
+
+    __slots__ = ()
+
+    OPENING, CLOSING = "<|tool_call_start|>", "<|tool_call_end|>"
+    MARKERS = Markers(OPENING)
+
+
+def _around(key: str, kind: str) -> tuple[str, str]:
+    del kind
+    return f"{key}=", ""
+
+
+def _form(opening: str, closing: str) -> CallForm:
+    arguments = single_arguments(ArgumentForm(_around, ")", between=", ", raw=False))
+    return CallForm("", ("(",), "", ", ", f"{opening}[", f"]{closing}", arguments=arguments)
+
+
+def _python(arguments: str) -> str:
+    """Write the rest of a call with these arguments. What is no JSON object stands as it is."""
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        found = None
+    return (
+        f"{', '.join(f'{key}={value!r}' for key, value in found.items())})"
+        if isinstance(found, dict)
+        else f"{arguments})"
+    )
+
+
+FORMAT = ToolFormat(
+    marks=frozenset({OPEN, CLOSE}), new_parser=by_name(PythonicCalls), forms=(_form("", ""),), rewritten=_python
+)
+LFM2 = ToolFormat(
+    marks=frozenset({Lfm2Calls.OPENING, Lfm2Calls.CLOSING}),
+    new_parser=by_name(Lfm2Calls),
+    triggers=(Lfm2Calls.OPENING,),
+    forms=(_form(Lfm2Calls.OPENING, Lfm2Calls.CLOSING),),
+    rewritten=_python,
+)

@@ -101,7 +101,6 @@ def test_what_is_missing_at_the_top() -> None:
     [
         ("container", "c"),
         ("mcp_servers", [{"type": "url", "url": "https://x", "name": "x"}]),
-        ("context_management", {"edits": [{"type": "clear_tool_uses_20250919"}]}),
         ("inference_geo", "eu"),
         ("user_profile_id", "u"),
         ("thread", {"type": "create"}),
@@ -111,6 +110,13 @@ def test_what_the_api_has_and_nothing_here_honours_is_refused_by_name(name: str,
     with pytest.raises(UnsupportedParameter, match=f"{name}: ") as caught:
         decoded(**{name: value})
     assert caught.value.param == name
+
+
+def test_edits_of_the_prompt_that_lose_nothing_by_being_left_out() -> None:
+    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
+    assert decoded(context_management={"edits": edits}).context_management is not None
+    with pytest.raises(InvalidRequest, match=r"context_management.edits.0.type"):
+        decoded(context_management={"edits": [{"type": "compact_20260112"}]})
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"model":"\xff"}', b"[" * 100_000])

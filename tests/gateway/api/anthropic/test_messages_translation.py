@@ -340,11 +340,49 @@ def test_a_count_is_of_the_same_prompt() -> None:
         (InvalidRequest("It is no good.", param="messages[1].content"), "messages.0.content: It is no good."),
         (InvalidRequest("It is no good.", param="messages[0].content"), "system: It is no good."),
         (InvalidRequest("Nothing is."), "Nothing is."),
+        (
+            UnsupportedParameter("'messages[1].content[0]' has type 'image_url'.", param="messages[1].content[0].type"),
+            "'messages.0.content' has type 'image'.",
+        ),
+        (
+            InvalidRequest("'stop' and 'tools[0].function.name' differ.", param="stop"),
+            "'stop_sequences' and 'tools.0.name' differ.",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_chat_is_told_in_this_apis_words(error: PenstockError, message: str) -> None:
     to_messages_error(error, translated(system="Be kind.").origins)
     assert error.message == message
+
+
+def test_tools_of_the_provider_are_left_out_where_that_is_wanted() -> None:
+    tools = [{"type": "web_search_20250305", "name": "web_search"}, TOOL]
+    body = decode_body(
+        MessagesBody, msgspec.json.encode({"model": "m", "max_tokens": 5, "messages": [HELLO], "tools": tools})
+    )
+    found = translate(body, None, drop=True).tools
+    assert [tool["function"]["name"] for tool in found.fields["tools"]] == ["f"]
+    assert (found.places, found.adjusted) == (("tools.1",), ("tools.0=web_search_20250305:ignored",))
+    error = InvalidRequest("Bad schema.", param="tools[0].function.parameters")
+    to_messages_error(error, [], found.places)
+    assert error.message == "tools.1.input_schema: Bad schema."
+    with pytest.raises(UnsupportedParameter, match=r"tools.0.type"):
+        translate(body, None)
+
+
+@pytest.mark.parametrize(
+    ("choice", "others", "said"),
+    [
+        ({"type": "any"}, [], "tool_choice: None of the tools can be had here: web_search_20250305."),
+        ({"type": "tool", "name": "web_search"}, [], "tool_choice: None of the tools can be had here: web_s"),
+        ({"type": "tool", "name": "web_search"}, [TOOL], "tool_choice.name: The tool 'web_search' cannot be had here"),
+    ],
+)
+def test_a_call_cannot_be_required_of_the_providers_tools(choice: dict[str, str], others: list[Any], said: str) -> None:
+    tools = [{"type": "web_search_20250305", "name": "web_search"}, *others]
+    plain = {"model": "m", "max_tokens": 5, "messages": [HELLO], "tools": tools, "tool_choice": choice}
+    with pytest.raises(InvalidRequest, match=said):
+        translate(decode_body(MessagesBody, msgspec.json.encode(plain)), None, drop=True)
 
 
 _blocks = st.one_of(

@@ -71,7 +71,7 @@ def work_left(tmp_path: Path) -> list[Path]:
 
 async def test_a_batch_from_its_upload_to_its_results(running: Running, tmp_path: Path) -> None:
     async with running() as client:
-        lines = request_lines(150) + request_line("bad", max_tokens=-1) + request_line("long", max_tokens=100_000)
+        lines = request_lines(150) + request_line("bad", max_tokens=0) + request_line("long", max_tokens=2**31)
         batch_id = await batch_of(client, lines, metadata={"who": "me"})
         batch = await over(client, batch_id)
         assert (batch["status"], batch["metadata"], batch["model"]) == ("completed", {"who": "me"}, "mixtral-8x7b")

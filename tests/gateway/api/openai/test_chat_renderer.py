@@ -50,7 +50,7 @@ def test_every_delta_is_a_chunk() -> None:
     assert [each["choices"][0]["delta"]["role"] for each in opening] == ["assistant"]
     shown = chunks(written.render(0, DELTAS, FinishReason.STOP))
     assert [each["choices"][0]["delta"] for each in shown] == [
-        {"reasoning_content": "Hm\n"},
+        {"reasoning_content": "Hm\n", "reasoning": "Hm\n"},
         {"content": 'say "x"'},
         {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"a":'}}]},

@@ -124,7 +124,6 @@ async def test_limits_are_of_all_prompts_together(store_url: str) -> None:
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"best_of": 3, "stream": True}, "best_of"),
         ({"best_of": 21}, "best_of"),
-        ({"echo": True, "logprobs": 1}, "echo"),
         ({"echo": "yes"}, "echo"),
         ({"suffix": "b", "prompt": [1, 2]}, "suffix"),
     ],
@@ -246,3 +245,85 @@ async def test_an_upstream_gets_it_whole(store_url: str) -> None:
         sent = orjson.loads(one.heard[0].body)
         assert {name: sent[name] for name in fields} == fields
         assert (await client.complete(model=NAME, prompt=["a"] * 200)).error["param"] == "prompt"
+
+
+async def test_echo_with_logprobs_tells_those_of_the_prompt(store_url: str) -> None:
+    async with gateway_of(store_url, says("It ends well.")) as client:
+        prompt = TOKENIZER.encode("Stones lie in the water. Grüße", special=False)
+        fields: dict[str, Any] = {"echo": True, "logprobs": 2, "max_tokens": 1, "temperature": 0, "seed": 1234}
+        answer = await client.complete(prompt=[prompt], **fields)
+        assert answer.status == 200, answer.body
+        choice = answer.json["choices"][0]
+        logprobs = choice["logprobs"]
+        assert [len(found) for found in logprobs.values()] == [len(prompt) + 1] * 4
+        assert (logprobs["token_logprobs"][0], logprobs["top_logprobs"][0]) == (None, None)
+        # As an evaluation harness reads them: those of the continuation, and whether it is what the model would say.
+        for value, top in zip(logprobs["token_logprobs"][1:-1], logprobs["top_logprobs"][1:-1], strict=True):
+            assert value < 0
+            assert max(top.values()) == value
+        for token, start in zip(logprobs["tokens"], logprobs["text_offset"], strict=True):
+            if "\N{REPLACEMENT CHARACTER}" not in token:
+                assert choice["text"][start : start + len(token)] == token
+        assert answer.json["usage"]["completion_tokens"] == 1
+        assert (await client.complete(prompt=[prompt], **fields)).json["choices"] == answer.json["choices"]
+
+
+async def test_several_prompts_have_their_own_logprobs(store_url: str) -> None:
+    async with gateway_of(store_url, says("It ends well."), says("It ends well.")) as client:
+        fields: dict[str, Any] = {"echo": True, "logprobs": 1, "n": 2, "best_of": 3, "max_tokens": 3, "seed": 7}
+        wanted = [choice for prompt in PROMPTS for choice in await scored(client, prompt, **fields)]
+        assert await scored(client, PROMPTS, **fields) == wanted
+        assert len({str(logprobs) for _, logprobs in wanted}) == len(PROMPTS)
+
+
+async def scored(client: Client, prompt: Any, **fields: Any) -> list[tuple[str, dict[str, Any]]]:
+    answer = await client.complete(prompt=prompt, **fields)
+    assert answer.status == 200, answer.body
+    return [(choice["text"], choice["logprobs"]) for choice in answer.json["choices"]]
+
+
+async def test_an_answer_of_no_tokens_is_the_prompt_alone(store_url: str) -> None:
+    async with gateway_of(store_url, says("It ends well.")) as client:
+        answer = await client.complete(prompt="Der Fluss", echo=True, max_tokens=0, logprobs=0)
+        choice = answer.json["choices"][0]
+        assert (choice["text"], choice["finish_reason"]) == ("Der Fluss", "length")
+        assert "".join(choice["logprobs"]["tokens"]) == "Der Fluss"
+        # OpenAI tells the sampled token even where no other is asked for.
+        told = zip(choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"], strict=True)
+        assert choice["logprobs"]["top_logprobs"][1:] == [{token: value} for token, value in told][1:]
+        assert answer.json["usage"]["completion_tokens"] == 0
+        bare = await client.complete(prompt=["a", "b"], max_tokens=0)
+        assert [(one["text"], one["logprobs"]) for one in bare.json["choices"]] == [("", None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"echo": True, "logprobs": 1, "stream": True}, "echo"),
+        ({"echo": True, "logprobs": 1, "suffix": "c"}, "suffix"),
+        ({"max_tokens": 0, "stream": True}, "max_tokens"),
+        ({"max_tokens": -2}, "max_tokens"),
+        ({"echo": True, "logprobs": 5, "prompt": [[5] * 9000, [6] * 9000]}, "prompt"),
+    ],
+)
+async def test_what_a_scored_prompt_cannot_be(store_url: str, fields: dict[str, Any], param: str) -> None:
+    async with gateway_of(store_url, says("It ends well.")) as client:
+        answer = await client.complete(**({"prompt": "a"} | fields))
+        assert (answer.status, answer.json["error"]["param"]) == (400, param), answer.body
+
+
+async def test_engines_without_logprobs_of_prompts_are_named(store_url: str) -> None:
+    engine = says("It ends well.")
+    engine.info = replace(engine.info, features=engine.info.features & ~Feature.PROMPT_LOGPROBS)
+    async with gateway_of(store_url, engine) as client:
+        answer = await client.complete(prompt="a", echo=True, logprobs=1)
+        assert (answer.status, answer.json["error"]["param"]) == (400, "echo")
+        assert "none of them has logprobs of prompts" in answer.json["error"]["message"]
+
+
+async def test_an_engine_that_gives_fewer_logprobs_than_the_prompt_has_tokens_has_failed(store_url: str) -> None:
+    engine = says("It ends well.")
+    engine._of_prompt = lambda answer: ()  # type: ignore[method-assign]
+    async with gateway_of(store_url, engine) as client:
+        answer = await client.complete(prompt="a b c", echo=True, logprobs=1, max_tokens=1)
+        assert (answer.status, answer.json["error"]["code"]) == (502, "replica_failed")

@@ -114,9 +114,8 @@ async def test_a_dry_run_is_refused_as_the_request_would_be(store_url: str) -> N
         long = [{"role": "user", "content": "word " * 50}]
         for fields, code in (
             ({"messages": long}, "token_limit_exceeded"),
-            ({"max_tokens": 5000}, "context_length_exceeded"),
             ({"model": "nope"}, "model_not_found"),
-            ({"max_tokens": -1}, None),
+            ({"max_tokens": -2}, None),
         ):
             answer = await ask(client, b"dry-run", **fields)
             assert answer.error["code"] == code
@@ -183,7 +182,7 @@ async def test_each_explained_request_is_one_line_in_the_log(store_url: str, cap
     async with gateway_of(store_url, engine_of(), explain=True, routing=LEAST_LOAD) as client:
         answers = [await ask(client, b"1"), await ask(client, b"1", stream=True), await ask(client, b"dry-run")]
         await ask(client, None)
-        await ask(client, b"1", max_tokens=5000)
+        await ask(client, b"1", max_tokens=0)
         lines = [
             record.getMessage() for record in caplog.records if record.name == "gateway.api.openai.explain_headers"
         ]

@@ -146,10 +146,9 @@ async def test_a_thought_may_come_before_either(store_url: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "family", "param", "why"),
     [
-        (BOTH, "pythonic", "response_format", "calls cannot be guided"),
-        (BOTH, "glm45", "response_format", "calls cannot be guided"),
-        (BOTH, "kimi_k2", "response_format", "calls cannot be guided"),
-        ({"tools": TOOLS[1:], "guided_json": SCHEMA}, "pythonic", "guided_json", "calls cannot be guided"),
+        (BOTH, "functionary_v32", "response_format", "calls cannot be guided"),
+        ({"tools": TOOLS[1:], "guided_regex": "a+"}, "llama3_json", "guided_regex", "calls cannot be guided"),
+        ({"tools": TOOLS[1:], "guided_json": SCHEMA}, "functionary_v32", "guided_json", "calls cannot be guided"),
         ({"tools": TOOLS[1:], "guided_grammar": 'root ::= "x"'}, "mistral", "guided_grammar", "may be called."),
     ],
 )
@@ -162,6 +161,18 @@ async def test_what_cannot_be_guided_is_refused_by_name(
         assert (answer.status, answer.error["param"]) == (400, param)
         assert answer.error["code"] == "unsupported_parameter"
         assert why in answer.error["message"]
+
+
+async def test_a_strict_tool_that_a_family_cannot_be_held_to_is_refused_by_name(store_url: str) -> None:
+    pattern = ARGUMENTS | {"properties": {"n": {"type": "string", "pattern": "^[a-z]+$"}}}
+    tools = [{"type": "function", "function": {"name": "find", "parameters": pattern, "strict": True}}]
+    for family, status in (("glm45", 400), ("hermes", 200)):
+        async with gateway_of(store_url, engine(), model_fields={"output": {"tools": family}}) as client:
+            answer = await client.chat(tools=tools, max_tokens=200)
+            assert answer.status == status
+            if status == 400:
+                assert answer.error["param"] == "tools"
+                assert "'find' in 'tools' may not be strict here" in answer.error["message"]
 
 
 async def test_a_schema_that_cannot_be_kept_to_names_the_format(store_url: str) -> None:

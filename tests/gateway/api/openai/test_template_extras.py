@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from gateway.api.openai.extension_params import PRIVATE
 from gateway.api.openai.template_extras import MAX_DEPTH, MAX_KWARGS, MAX_NUMBER
 from gateway.inference.generate_request import Chat
-from protos.errors import InvalidRequest
+from protos.errors import InvalidRequest, UnsupportedParameter
 from tests.gateway.api.openai.tools.offering import ChatFormat, Format, asked, model_of
 
 QWEN = ChatFormat("tools", "enable_thinking", "documents", "note")
@@ -34,6 +35,22 @@ def extras(chat_format: ChatFormat, **fields: Any) -> dict[str, Any]:
         (QWEN, {"chat_template_kwargs": {}, "documents": []}, {}),
         (QWEN, {"documents": [{"title": "a", "text": "b"}]}, {"documents": [{"title": "a", "text": "b"}]}),
         (HARMONY, {"chat_template_kwargs": {"reasoning_effort": "high"}}, {"reasoning_effort": "high"}),
+        (QWEN, {"reasoning_effort": "low"}, {"enable_thinking": True}),
+        (QWEN, {"enable_thinking": False}, {"enable_thinking": False}),
+        (QWEN, {"thinking": {"type": "disabled"}}, {"enable_thinking": False}),
+        (QWEN, {"thinking": {"type": "enabled", "budget_tokens": 512}}, {"enable_thinking": True}),
+        (QWEN, {"reasoning": {"effort": "none"}}, {"enable_thinking": False}),
+        (QWEN, {"reasoning": {"enabled": True}}, {"enable_thinking": True}),
+        (QWEN, {"reasoning": {"effort": "low", "exclude": True}}, {"enable_thinking": True}),
+        (HARMONY, {"reasoning": {"effort": "high"}, "reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        (HARMONY, {"enable_thinking": False}, {"reasoning_effort": "none"}),
+        (HARMONY, {"enable_thinking": True}, {}),
+        (PLAIN, {"reasoning_effort": "high", "verbosity": "low", "enable_thinking": True}, {}),
+        (
+            QWEN,
+            {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
+            {"enable_thinking": True},
+        ),
     ],
 )
 def test_what_a_template_is_told(chat_format: ChatFormat, fields: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -43,9 +60,6 @@ def test_what_a_template_is_told(chat_format: ChatFormat, fields: dict[str, Any]
 @pytest.mark.parametrize(
     ("chat_format", "fields", "param"),
     [
-        (PLAIN, {"reasoning_effort": "none"}, "reasoning_effort"),
-        (QWEN, {"reasoning_effort": "high"}, "reasoning_effort"),
-        (QWEN, {"verbosity": "low"}, "verbosity"),
         (PLAIN, {"documents": [{}]}, "documents"),
         (PLAIN, {"chat_template_kwargs": {"enable_thinking": False}}, "chat_template_kwargs.enable_thinking"),
     ],
@@ -56,6 +70,21 @@ def test_what_no_template_reads_is_left_to_upstreams(
     foreign = asked(model_of(Format(), chat_format), **fields).foreign
     assert foreign is not None
     assert (foreign.param, foreign.code) == (param, "unsupported_parameter")
+
+
+@pytest.mark.parametrize(
+    ("chat_format", "fields", "told"),
+    [
+        (QWEN, {"reasoning_effort": "low"}, ("reasoning_effort=enable_thinking:true",)),
+        (QWEN, {"reasoning_effort": "none", "verbosity": "medium"}, ("reasoning_effort=enable_thinking:false",)),
+        (PLAIN, {"reasoning_effort": "low", "verbosity": "high"}, ("reasoning_effort=ignored", "verbosity=ignored")),
+        (PLAIN, {"enable_thinking": False}, ("enable_thinking=ignored",)),
+        (QWEN, {"enable_thinking": False}, ()),
+        (HARMONY, {"reasoning_effort": "low", "verbosity": "high"}, ()),
+    ],
+)
+def test_what_became_of_hints_is_told(chat_format: ChatFormat, fields: dict[str, Any], told: tuple[str, ...]) -> None:
+    assert asked(model_of(Format(), chat_format), **fields).adjusted == told
 
 
 def nested(depth: int) -> Any:
@@ -69,7 +98,10 @@ def nested(depth: int) -> Any:
     ("fields", "param"),
     [
         ({"reasoning_effort": "lots"}, "reasoning_effort"),
-        ({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}, "reasoning_effort"),
+        ({"enable_thinking": "yes"}, "enable_thinking"),
+        ({"thinking": {}}, "thinking.type"),
+        ({"thinking": True}, "thinking"),
+        ({"reasoning": {"effort": "lots"}}, "reasoning.effort"),
         ({"verbosity": "loud"}, "verbosity"),
         ({"documents": ["x"]}, "documents[0]"),
         ({"chat_template_kwargs": []}, "chat_template_kwargs"),
@@ -100,6 +132,7 @@ def test_the_largest_that_is_taken() -> None:
         {"store": False, "metadata": {}, "service_tier": "auto", "modalities": ["text"]},
         {"top_k": -1, "parallel_tool_calls": True, "n": 1, "logprobs": False},
         {"functions": [], "function_call": "none", "tools": [], "tool_choice": "none"},
+        {"tool_choice": "auto"},
     ],
 )
 def test_hints_and_defaults_ask_for_nothing(fields: dict[str, Any]) -> None:
@@ -107,3 +140,16 @@ def test_hints_and_defaults_ask_for_nothing(fields: dict[str, Any]) -> None:
     plain = asked(model_of())
     assert (request.foreign, request.guide, request.parser) == (None, None, None)
     assert (request.prompt, request.sampling) == (plain.prompt, plain.sampling)
+
+
+@pytest.mark.parametrize("value", ["x\r\nset-cookie: a=b", "größe", 3, ["a"], None])
+def test_no_text_of_a_client_gets_into_the_answers_headers(value: object) -> None:
+    fields = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": value}}
+    assert asked(model_of(Format(), QWEN), **fields).adjusted == ("reasoning_effort=ignored",)
+
+
+@pytest.mark.parametrize("name", sorted(PRIVATE))
+def test_what_reaches_beyond_its_request_goes_to_no_upstream(name: str) -> None:
+    with pytest.raises(UnsupportedParameter) as caught:
+        asked(model_of(), **{name: {"other": 1}})
+    assert caught.value.param == name

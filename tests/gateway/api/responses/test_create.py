@@ -308,18 +308,34 @@ async def test_a_long_input_is_only_taken_if_it_is_not_kept(store_url: str) -> N
         assert (await create(client, input="x" * 5000, store=False)).status == 200
 
 
+IMAGE = {"type": "input_image", "image_url": "https://example.com/a.png"}
+RESULT = {"type": "function_call_output", "call_id": "nothing", "output": "x"}
+WEB = {"type": "web_search"}
+
+
 async def test_errors_name_what_their_client_wrote(store_url: str) -> None:
     async with gateway_of(store_url, engine_of()) as client:
         for fields, param in (
-            ({"max_output_tokens": 100_000}, "max_output_tokens"),
+            ({"max_output_tokens": 0}, "max_output_tokens"),
+            ({"input": [{"role": "user", "content": [IMAGE]}]}, "input[0].content[0].type"),
+            ({"input": [{"role": "user", "content": "x"}, RESULT]}, "input[1].call_id"),
+            (
+                {"tools": [WEB, {"type": "function", "name": "f", "parameters": {"type": 5}}]},
+                "tools[1].parameters.type",
+            ),
             ({"model": "nothing"}, "model"),
             ({"text": {"format": {"type": "json_schema"}}}, "text.format.name"),
             ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+            ({"verbosity": "loud"}, "verbosity"),
+            ({"reasoning_effort": "much"}, "reasoning_effort"),
+            ({"messages": []}, "messages"),
+            ({"response_format": {"type": "json_object"}}, "response_format"),
         ):
             answer = await create(client, **({"model": MODEL} | fields))
             assert answer.status in (400, 404)
             assert answer.error["param"] == param
-            assert "." not in param or f"'{param}'" in answer.error["message"]
+            assert "." not in param or f"'{param.removesuffix('.type')}" in answer.error["message"]
+            assert "messages[" not in answer.error["message"]
         answer = await client.request("POST", PATH, b"{")
         assert answer.status == 400
 

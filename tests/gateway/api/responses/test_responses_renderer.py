@@ -180,11 +180,13 @@ def test_one_that_waited_says_so() -> None:
 def test_what_was_asked_is_told_again() -> None:
     fields: dict[str, Any] = {
         "instructions": "Be kind.",
+        "frequency_penalty": -0.5,
         "max_output_tokens": 5,
         "max_tool_calls": 3,
         "metadata": {"a": "b"},
         "previous_response_id": "resp_1",
         "parallel_tool_calls": False,
+        "presence_penalty": 1.5,
         "prompt_cache_key": "k",
         "safety_identifier": "s",
         "temperature": 0.5,
@@ -200,6 +202,9 @@ def test_what_was_asked_is_told_again() -> None:
     assert told == fields | {
         "tools": [{"description": None, "parameters": None, "strict": False, **fields["tools"][0]}]
     }
+    plain = streamed([Text("x")])[-1]["response"]
+    # Open Responses has them among the members that every response has.
+    assert [plain["frequency_penalty"], plain["presence_penalty"]] == [0.0, 0.0]
     assert final["background"] is False
     assert final["store"] is True
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gateway.api.responses.items import items_of, shown_item, shown_items
 from gateway.api.responses.response_answer import Outcome, ResponseForm
 from gateway.api.responses.response_context import resolved
-from gateway.api.responses.responses_body import read_create, read_prompting
+from gateway.api.responses.responses_body import Prompting, read_create, read_prompting
+from gateway.api.responses.responses_tools import ChatTools, chat_tools
 from gateway.api.responses.responses_translation import chat_body, chat_fields
 from protos.errors import InvalidRequest, PenstockError, PreviousResponseNotFound, UnsupportedParameter
 
@@ -19,8 +20,14 @@ CHAT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type"
 
 def translated(before: list[dict[str, Any]] | None = None, **fields: Any) -> dict[str, Any]:
     body = read_create(orjson.dumps({"model": "m", "input": "x"} | fields))
-    chat: dict[str, Any] = orjson.loads(chat_body(body, before or [], items_of(body.input), stream=bool(body.stream)))
+    stream = bool(body.stream)
+    encoded, _ = chat_body(body, tools_of(body), before or [], items_of(body.input), stream=stream)
+    chat: dict[str, Any] = orjson.loads(encoded)
     return chat
+
+
+def tools_of(body: Prompting, *, drop: bool = False) -> ChatTools:
+    return chat_tools(body.tools, body.tool_choice, drop=drop)
 
 
 def messages(*items: dict[str, Any], **fields: Any) -> list[dict[str, Any]]:
@@ -206,6 +213,19 @@ def test_parameters_get_their_names_in_a_chat() -> None:
     assert translated(include=["message.output_text.logprobs"])["top_logprobs"] == 0
 
 
+def test_hints_may_stand_where_chats_have_them() -> None:
+    assert translated(verbosity="low", reasoning_effort="high").items() >= {
+        ("verbosity", "low"),
+        ("reasoning_effort", "high"),
+    }
+    found = translated(
+        verbosity="low", text={"verbosity": "high"}, reasoning_effort="low", reasoning={"effort": "high"}
+    )
+    assert (found["verbosity"], found["reasoning_effort"]) == ("high", "high")
+    assert not {"verbosity", "reasoning_effort"} & translated(verbosity="medium", text={"verbosity": None}).keys()
+    assert "verbosity" not in translated(verbosity="low", text={"verbosity": "medium"})
+
+
 def test_choices_of_tools() -> None:
     other = TOOL | {"name": "g"}
     named = translated(tools=[TOOL], tool_choice={"type": "function", "name": "f"})
@@ -299,7 +319,9 @@ def test_what_cannot_be_done_is_refused_by_its_name(
 
 def test_counting_takes_what_prompts_are_made_of() -> None:
     body = read_prompting(b'{"model":"m","input":"x","instructions":"i","tools":[]}')
-    assert [message["role"] for message in chat_fields(body, [], items_of(body.input))["messages"]] == [
+    assert [
+        message["role"] for message in chat_fields(body, tools_of(body), [], items_of(body.input))[0]["messages"]
+    ] == [
         "system",
         "user",
     ]
@@ -396,13 +418,13 @@ def test_whatever_a_body_is_nothing_breaks(fields: dict[str, Any]) -> None:
     try:
         body = read_create(orjson.dumps({"model": "m", "input": "x"} | fields))
         items = asyncio.run(resolved(Nothing(), "acme", [], items_of(body.input)))  # type: ignore[arg-type]
-        chat_body(body, [], items, stream=False)
+        chat_body(body, tools_of(body), [], items, stream=False)
         shown = shown_items(items, "s")
     except PenstockError as error:
         assert error.status in (400, 404)
         return
     # What is taken can be shown, and be the input of another request.
-    chat_body(body, shown, [], stream=False)
+    chat_body(body, tools_of(body), shown, [], stream=False)
     ResponseForm(body, "s", 5, "m", stored=True).write(Outcome("completed"))
 
 

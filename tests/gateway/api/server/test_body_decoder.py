@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from gateway.api.openai.chat import CHAT, ChatBody
 from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.completions import COMPLETIONS
-from gateway.api.openai.sampling_params import MAX_STOP_CHARS, MAX_STOPS, UNSUPPORTED
+from gateway.api.openai.extension_params import ANYTHING, EXTENSIONS, Api, Extension
+from gateway.api.openai.sampling_params import MAX_STOP_CHARS, MAX_STOPS
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 BASES: dict[str, dict[str, Any]] = {
@@ -40,11 +41,11 @@ def refusal(completion_api: CompletionApi, body: bytes) -> PenstockError:
 
 #: Parameter -> values inside its range, values outside it.
 RANGES: dict[str, tuple[list[Any], list[Any]]] = {
-    "max_tokens": ([1, 2**31 - 1], [0, -1, 2**31, 10**30, 1.5, "1", True, [], {}]),
+    "max_tokens": ([1, 2**31 - 1, -1], [0, -2, 2**31, 10**30, 1.5, "1", True, [], {}]),
     "temperature": ([0, 0.0, 1, 2.0], [-0.1, 2.1, 1e300, "hot", [], True]),
     "top_p": ([0, 0.5, 1], [-0.1, 1.1, "1"]),
     "n": ([1, 128], [0, 129, -1, 1.5, "1", 10**30]),
-    "stop": (["x", ["x"], ["a"] * MAX_STOPS, []], [[*"a" * (MAX_STOPS + 1)], ["s"] * 10_000, 5, {}]),
+    "stop": (["x", ["x"], ["a"] * MAX_STOPS, [], ""], [[*"a" * (MAX_STOPS + 1)], ["s"] * 10_000, 5, {}]),
     "seed": ([0, -1, 2**63 - 1, -(2**63)], [2**63, -(2**63) - 1, 1.5, "x"]),
     "presence_penalty": ([-2, 0, 2], [-2.1, 2.1, "x"]),
     "frequency_penalty": ([-2, 0, 2], [-2.1, 2.1, "x"]),
@@ -72,6 +73,8 @@ def test_a_parameter_inside_its_range_is_taken(api: tuple[CompletionApi, dict[st
 def test_a_parameter_outside_its_range_is_refused_by_name(api: tuple[CompletionApi, dict[str, Any]], name: str) -> None:
     completion_api, base = api
     for value in RANGES[name][1]:
+        if (completion_api, name, value) == (COMPLETIONS, "max_tokens", 0):
+            continue  # an answer of no tokens: the prompt alone
         # orjson writes no integers beyond 64 bits; the leading number is written as it is.
         body = orjson.dumps(base | {name: None})
         text = str(value).encode() if type(value) is int else orjson.dumps(value)
@@ -89,16 +92,15 @@ def test_null_asks_for_nothing(api: tuple[CompletionApi, dict[str, Any]], name: 
 
 CHAT_ONLY: dict[str, list[Any]] = {
     "audio": [{"voice": "x"}],
-    "function_call": ["auto"],
+    "function_call": [{"name": "f"}],
     "functions": [[{"name": "f"}]],
     "modalities": [["audio"], ["text", "audio"]],
     "prediction": [{}],
     "prompt_cache_options": [{"mode": "explicit"}],
-    "prompt_cache_retention": ["24h"],
     "response_format": [{"type": "json_object"}],
     "web_search_options": [{}],
 }
-BOTH: dict[str, list[Any]] = {"metadata": [{"a": "b"}], "service_tier": ["flex"], "store": [True]}
+BOTH: dict[str, list[Any]] = {"service_tier": ["flex"], "store": [True]}
 
 
 @pytest.mark.parametrize(
@@ -113,13 +115,26 @@ def test_what_cannot_be_honoured_is_refused_by_name(api_name: str, name: str, va
     assert name in error.message
 
 
-@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_the_shared_defaults_of_what_is_unsupported_are_taken(
-    api: tuple[CompletionApi, dict[str, Any]], name: str
-) -> None:
+@pytest.mark.parametrize("extension", EXTENSIONS, ids=lambda extension: extension.name)
+def test_values_of_extensions_that_ask_for_nothing_are_taken(extension: Extension) -> None:
+    for api_name, api in (("chat", Api.CHAT), ("completions", Api.COMPLETIONS)):
+        completion_api, base = DIALECTS[api_name], BASES[api_name]
+        taken = ["x", 7, {"a": "b"}] if extension.taken is ANYTHING else extension.taken
+        for value in (None, *taken) if api in extension.apis else ():
+            assert decode(completion_api, base | {extension.name: value}) == decode(completion_api, base)
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS, ids=lambda extension: extension.name)
+def test_other_values_of_extensions_are_refused_by_name(extension: Extension) -> None:
+    for api_name, api in (("chat", Api.CHAT), ("completions", Api.COMPLETIONS)):
+        if api in extension.apis and extension.taken is not ANYTHING:
+            error = refusal(DIALECTS[api_name], orjson.dumps(BASES[api_name] | {extension.name: ["other"]}))
+            assert (type(error), error.param) == (UnsupportedParameter, extension.name)
+
+
+def test_a_bound_that_is_none_is_taken(api: tuple[CompletionApi, dict[str, Any]]) -> None:
     completion_api, base = api
-    for value in (None, *UNSUPPORTED[name]):
-        assert decode(completion_api, base | {name: value}) == decode(completion_api, base)
+    assert decode(completion_api, base | {"max_tokens": -1, "stop": ""}) == decode(completion_api, base)
 
 
 @pytest.mark.parametrize(

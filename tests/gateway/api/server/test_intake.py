@@ -80,7 +80,7 @@ class Bench:
         journal = None if refusing is None else SimpleNamespace(refusing=refusing)
         catalog = ModelCatalog({"m": MODEL}, {"alias": MODEL}, AdapterModels({}, ()))
         self.intake = Intake(
-            Listen(**listen), self.watchdog, cast("Any", self.keys), RatedLimits(), catalog, digests, journal
+            Listen(**listen), self.watchdog, cast("Any", self.keys), RatedLimits(), catalog, digests, journal, 2
         )
 
     def open(self, exchange: HttpExchange) -> IncomingRequest:
@@ -324,3 +324,14 @@ async def test_requests_without_a_body_are_admitted_and_identified_too() -> None
     assert bench.watchdog.active == {exchange}
     with pytest.raises(Overloaded):
         await bench.intake.caller(Wire().exchange(), "models")
+
+
+async def test_a_request_may_stand_behind_all_others() -> None:
+    bench, found = Bench(), []
+    for value in (b"true", b"true", b"no"):
+        async with bench.open(Wire().exchange((b"x-penstock-background", value))) as incoming:
+            found.append(incoming.caller)
+    first, second, other = found
+    assert first is second
+    assert (first.background, first.rank, first.queue_name) == (True, 2, "default/background")
+    assert other is CALLER

@@ -51,7 +51,7 @@ class Bench:
         publisher = SimpleNamespace(ended=self.ended.append)
         services: Any = SimpleNamespace(watchdog=self.watchdog, record_publisher=publisher, sampler=HeadSampler(None))
         routes = [ApiRoute("POST", CHAT, handle, "chat"), ApiRoute("GET", CHAT, handle), ApiRoute("POST", "/x", handle)]
-        self.sender = InternalRequests(cast("Services", services), routes)
+        self.sender = InternalRequests(lambda: cast("Services", services), routes)
 
 
 def fails_with(error: PenstockError) -> Bench:
@@ -87,7 +87,7 @@ async def test_a_path_that_is_not_for_batches_or_not_served_is_refused(path: str
 def test_every_path_for_batches_is_served() -> None:
     routes = [route.path for route in ROUTES if route.method == "POST"]
     assert all(routes.count(path) == 1 for path in PATHS)
-    sender = InternalRequests(cast("Services", None), ROUTES)
+    sender = InternalRequests(lambda: cast("Services", None), ROUTES)
     assert set(sender._routes) == set(PATHS)
 
 
@@ -158,7 +158,7 @@ def test_a_request_that_is_never_made_is_refused_as_a_client_would_be() -> None:
 
 async def test_it_takes_the_path_of_any_request(store_url: str) -> None:
     async with gateway_of(store_url, engine_of()) as client:
-        sender = InternalRequests(client.gateway.services, ROUTES)
+        sender = InternalRequests(lambda: client.gateway.services, ROUTES)
         caller = await client.gateway.authenticator.authenticate(b"Bearer " + client.key.encode())
         reply = await sender.request(caller, CHAT, BODY).send()
         assert reply.status == 200, reply.body
@@ -172,7 +172,7 @@ async def test_it_takes_the_path_of_any_request(store_url: str) -> None:
 async def test_a_cancelled_one_frees_the_engine(store_url: str) -> None:
     engine = SilentEngine()
     async with gateway_of(store_url, engine) as client:
-        sender = InternalRequests(client.gateway.services, ROUTES)
+        sender = InternalRequests(lambda: client.gateway.services, ROUTES)
         caller = await client.gateway.authenticator.authenticate(b"Bearer " + client.key.encode())
         task = asyncio.ensure_future(sender.request(caller, CHAT, BODY).send())
         await until(lambda: any(request.request_id.startswith("req_") for request in engine.submitted.values()))

@@ -52,6 +52,8 @@ class Renderer:
 
 
 class Adapter:
+    adjusted: tuple[str, ...] = ()
+
     endpoint = "messages"
 
     def __init__(self, happened: list[str]) -> None:

@@ -139,3 +139,13 @@ def test_the_engines_grammar_takes_the_schema() -> None:
         grammar = llguidance.LLMatcher.grammar_from_json_schema(orjson.dumps(forced_schema(use)).decode())
         failed, messages = llguidance.LLMatcher.validate_grammar_with_warnings(grammar)
         assert not failed, messages
+
+
+def test_an_answer_that_is_cut_before_its_name_has_no_text() -> None:
+    for text in ("[", '[{"na', '[{"name":"f'):
+        assert answer(forced_parser(REQUIRED), text) == Answer()
+
+
+@pytest.mark.parametrize("parameters", [None, {}, {"properties": {"a": {"type": "string"}}}])
+def test_arguments_are_an_object_whatever_the_schema_leaves_out(parameters: dict[str, Any] | None) -> None:
+    assert forced_schema(ToolUse((Tool("f", None, parameters),), ToolChoice.NAMED, "f"))["type"] == "object"

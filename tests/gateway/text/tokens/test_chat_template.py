@@ -171,9 +171,7 @@ def test_extras_are_data() -> None:
 def test_a_refusal_of_the_template_carries_its_words() -> None:
     loaded = template(TURNS)
     with pytest.raises(TemplateError, match=r"^Roles must alternate$"):
-        loaded.encode_chat(TOKENIZER, [*chat("a"), *chat("b")])
-    with pytest.raises(TemplateError, match="System role not supported"):
-        loaded.encode_chat(TOKENIZER, chat("a", system="b"))
+        loaded.encode_chat(TOKENIZER, chat("a", "b")[1:])
     quoting = template("{% if messages | length > 9 %}{{ raise_exception('no ' + bos_token + '</s>') }}{% endif %}")
     with pytest.raises(TemplateError, match=r"^no <s></s>$"):
         quoting.encode_chat(TOKENIZER, chat(*"abcdefghij"))
@@ -208,8 +206,8 @@ def test_an_unknown_role_is_refused() -> None:
 def test_developer_is_system_where_the_template_does_not_know_it() -> None:
     message = {"role": "developer", "content": "x"}
     assert template(CHATML).render([message]).startswith("<|im_start|>system\nx")
-    knowing = template("{% for m in messages %}{{ 'D' if m.role == 'developer' else 'other' }}{% endfor %}")
-    assert knowing.render([message]) == "D"
+    knowing = template("{% for m in messages %}{{ 'D' if m.role == 'developer' else 'O' }}{{ m.content }}{% endfor %}")
+    assert knowing.render([message]) == "Dx"
     assert message["role"] == "developer"
 
 
@@ -245,3 +243,13 @@ def test_what_templates_expect_of_hugging_face() -> None:
     assert (
         template("{% set ns = namespace(a=1) %}[{{ ns.b }}{{ ns.a }}{{ messages[0].none }}]").render(chat("a")) == "[1]"
     )
+
+
+def test_text_that_is_called_safe_escapes_what_is_added_to_it() -> None:
+    source = """{% for t in tools or [] %}{{ "<|a|>Use '"|safe + t.function.name + "': "|safe + t|tojson }}{% endfor %}
+{%- for m in messages %}{{ m.content }}{% endfor %}"""
+    template = ChatTemplate(source, specials={"<|a|>": 5})
+    assert "tools" in template.reads
+    tools = [{"function": {"name": "f<"}}]
+    rendered = template.render([{"role": "user", "content": "Hi"}], tools=tools)
+    assert rendered == "<|a|>Use 'f&lt;': {&#34;function&#34;: {&#34;name&#34;: &#34;f&lt;&#34;}}Hi"

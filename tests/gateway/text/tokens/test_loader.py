@@ -153,10 +153,38 @@ def test_a_broken_file_is_named_with_its_fault(folder: Path, name: str, content:
     assert "\n" not in message
 
 
+CALLING = (
+    "{{ tools or '' }}{% for m in messages %}<|eot|>{{ m.content }}{% for c in m.tool_calls or [] %}"
+    '<calls>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</calls>'
+    "{% endfor %}{% endfor %}{% if add_generation_prompt %}<|eot|>{% endif %}"
+)
+CALLED = '<calls>{"name": "probe_call", "arguments": {"probe_key": "probe value", "probe_flag": true}}</calls>'
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (CALLING, CALLED),
+        (CALLING.replace("%}<calls>", "%}<calls>Hm.<calls>"), f"<calls>Hm.{CALLED}"),
+        (TEMPLATE, ""),
+    ],
+)
+def test_a_call_as_the_template_writes_it(folder: Path, template: str, expected: str) -> None:
+    write(folder / "tokenizer_config.json", CONFIG | {"chat_template": template})
+    assert load_tokenizer(str(folder)).written_call.startswith(expected)
+    assert bool(load_tokenizer(str(folder)).written_call) == bool(expected)
+
+
+def test_a_call_as_a_template_for_tools_writes_it(folder: Path) -> None:
+    named = [{"name": "default", "template": TEMPLATE}, {"name": "tool_use", "template": CALLING}]
+    write(folder / "tokenizer_config.json", CONFIG | {"chat_template": named})
+    assert load_tokenizer(str(folder)).written_call.startswith(CALLED)
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"no such folder or file.*mistral-tekken"):
         load_tokenizer(str(tmp_path / "absent"))
-    with pytest.raises(TokenizerError, match=r"no tokenizer\.json and no tekken file"):
+    with pytest.raises(TokenizerError, match=r"no tokenizer\.json, no tekken file and no tiktoken file"):
         load_tokenizer(str(tmp_path))
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.text.tokens.bpe import BytePairTokenizer
-from gateway.text.tokens.call_form import PROBE_CALL, CallForm, parsed_json
 from gateway.text.tokens.chat_format import TemplateError
 from gateway.text.tokens.chat_template import ChatTemplate
+from gateway.text.tokens.forms.call_form import PROBE_CALL, CallForm, parsed_json
 from gateway.text.tokens.tool_template import ToolTemplate
 from tests.gateway.text.tokens.tool_templates import CONTROL, FAMILIES, HARMONY, HERMES
 
@@ -164,3 +164,16 @@ def test_the_probe_is_as_the_api_has_it() -> None:
 @pytest.mark.parametrize(("text", "value"), [("{}", {}), ("1", 1), ("x", None), ("", None), ("[" * 10_000, None)])
 def test_json_or_something_else(text: str, value: object) -> None:
     assert parsed_json(text, otherwise=None) == value
+
+
+@pytest.mark.parametrize("given_id", ["call_1", "a-b_c", "x", "toolu_01", "123456789", "0" * 40 + "_"])
+def test_short_ids_have_the_form_that_templates_demand(given_id: str) -> None:
+    form = CallForm(null=False, parsed=True, short=True)
+    call = {"id": given_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    (shown,) = form.message({"role": "assistant", "content": None, "tool_calls": [call]})["tool_calls"]
+    assert len(shown["id"]) == 9
+    assert shown["id"].isalnum()
+    assert form.message({"role": "tool", "content": "", "tool_call_id": given_id})["tool_call_id"] == shown["id"]
+    other = {**call, "id": f"{given_id}-2"}
+    (another,) = form.message({"role": "assistant", "content": None, "tool_calls": [other]})["tool_calls"]
+    assert another["id"] != shown["id"]

@@ -32,9 +32,19 @@ trtllm_kv_cache_tokens_per_block 32
 """
 
 
+TRITON = """
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 5
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 1
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm",version="1"} 100
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 400
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="tokens_per",model="tensorrt_llm",version="1"} 32
+"""
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "expected"),
     [
+        ("triton", TRITON, Scrape(Load(5, 1, 100, 400, 3200, workers=1), 32)),
         ("vllm", VLLM, Scrape(Load(7, 1, 300, 1000, 4800, workers=1), 16)),
         ("sglang", SGLANG, Scrape(Load(3, 2, 5000, 10000, 5000, workers=1), 1)),
         ("trtllm", TRTLLM, Scrape(Load(5, 1, 100, 400, 3200, workers=1), 32)),
@@ -43,7 +53,7 @@ trtllm_kv_cache_tokens_per_block 32
 def test_each_engine(kind: str, text: str, expected: Scrape) -> None:
     assert scraped(samples(text), kind) == expected
     assert scraped(samples(text), "auto") == expected
-    for other in KINDS.keys() - {kind}:
+    for other in {*KINDS, "triton"} - {kind}:
         assert scraped(samples(text), other) is None
 
 

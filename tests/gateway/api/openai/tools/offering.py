@@ -28,7 +28,7 @@ class Parser(PlainParser):
 
     __slots__ = ("prompt_end", "use")
 
-    def __init__(self, use: ToolUse | None, prompt_end: str) -> None:
+    def __init__(self, use: ToolUse | None, prompt_end: str | None) -> None:
         self.use, self.prompt_end = use, prompt_end
 
 
@@ -41,7 +41,8 @@ class Format:
     def __init__(self, *, calls: bool = True, tag: str | None = None) -> None:
         self.calls, self._tag = calls, tag
 
-    def parser(self, use: ToolUse | None, prompt_end: str) -> Parser:
+    def parser(self, use: ToolUse | None, prompt_end: str | None, *, whole: bool = False) -> Parser:
+        del whole
         return Parser(use, prompt_end)
 
     def structural_tag(self, use: ToolUse) -> str | None:

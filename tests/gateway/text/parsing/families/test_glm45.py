@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from gateway.text.parsing.families.family_registry import output_format
+from gateway.text.parsing.families.family_registry import output_format, recognised
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from gateway.text.parsing.schema_types import types_of
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer
@@ -111,3 +111,43 @@ def test_what_is_left_of_calls_that_break_off(text: str, expected: Answer) -> No
 def test_broken_calls_are_text(text: str) -> None:
     for pieces in ([text], list(text)):
         assert parsed(*pieces) == Answer(text)
+
+
+SAMPLE = (
+    "<calls:x>\n<call:x>probe_call<sep:x>\n<k:x>probe_key</k:x>\n<v:x>probe value</v:x>\n"
+    "<k:x>probe_flag</k:x>\n<v:x>true</v:x>\n</call:x>\n</calls:x><|end|>"
+)
+SECTION = (
+    "<calls:x>\n<call:x>get_weather<sep:x>\n<k:x>city</k:x>\n<v:x>Paris</v:x>\n<k:x>days</k:x>\n<v:x>3</v:x>\n</call:x>\n"
+    "<call:x>time_now<sep:x>\n</call:x>\n</calls:x>"
+)
+CALLED = (Call("get_weather", '{"city": "Paris", "days": 3}'), Call("time_now", "{}"))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (f"See.\n{SECTION}\nSo.", Answer("See.\nSo.", "", CALLED)),
+        (SECTION.removeprefix("<calls:x>\n"), Answer(calls=CALLED)),
+        (SECTION.removesuffix("\n</calls:x>"), Answer(calls=CALLED)),
+        (f"<think:opensource>Hm.</think:opensource>{SECTION}", Answer("", "Hm.", CALLED)),
+        ("<calls:x>No.", Answer("<calls:x>No.")),
+        ("<calls:x><call:x>erase_all<sep:x>", Answer("<calls:x><call:x>erase_all<sep:x>")),
+    ],
+)
+def test_other_tags_are_learned(said: str, expected: Answer) -> None:
+    found = recognised("{% set open = '<think{}>'.format(suffix) %}{{ calls }}", (), SAMPLE)
+    assert found[:2] == ("learned", "hy3")
+    form = output_format(*found)
+    assert form is not None
+    for pieces in ([said], list(said)):
+        parser = form.parser(USE, "")
+        assert parser is not None
+        assert answer(parser, *pieces) == expected
+
+
+@pytest.mark.parametrize(
+    "written", ["", SAMPLE.replace("true", "false"), SAMPLE.replace("probe_call", "other"), SAMPLE.replace("<v:x>", "")]
+)
+def test_other_forms_are_not_learned(written: str) -> None:
+    assert recognised("{{ calls }}", (), written).tools is None

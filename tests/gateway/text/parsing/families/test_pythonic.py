@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.text.parsing.families.family_registry import output_format
+from gateway.text.parsing.families.family_registry import output_format, recognised
 from gateway.text.parsing.parser import OutputParser
 from gateway.text.parsing.python_literal import json_of
 from tests.gateway.text.parsing.answers import USE, Answer, Call, answer
@@ -114,3 +114,15 @@ def test_what_python_writes_comes_back(value: Any) -> None:
 @given(st.text(alphabet="[]{}(),:'\"\\ a1-.eTrue", max_size=30))
 def test_any_text_is_some_json(text: str) -> None:
     json.loads(json_of(text))
+
+
+def test_the_marks_of_lfm2() -> None:
+    text = "See. <|tool_call_start|>[search(query='x'), time_now()]<|tool_call_end|> So."
+    form = output_format("lfm2", None)
+    assert form is not None
+    for pieces in ([text], list(text)):
+        made = form.parser(USE, "")
+        assert made is not None
+        assert answer(made, *pieces) == Answer("See. So.", "", (Call("search", '{"query": "x"}'), CLOCK))
+    written = "<|tool_call_start|>[probe_call(probe_key='probe value', probe_flag=True)]<|tool_call_end|>"
+    assert recognised("<|tool_list_start|>", ()).tools == recognised("", (), written).tools == "lfm2"

@@ -5,6 +5,7 @@ the arguments as an object, some test for null and others join it to a text, and
 characters. The form is found once, by rendering sample calls.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ SHORT_ID_CHARS: Final = 9
 _NAME, _KEY, _FLAG, _VALUE = "probe_call", "probe_key", "probe_flag", "probe value"
 _ARGUMENTS: Final = json.dumps({_KEY: _VALUE, _FLAG: True})
 _PYTHON: Final = re.compile(rf"{_FLAG}\W+True")
+_SHORT: Final = re.compile(rf"[A-Za-z0-9]{{{SHORT_ID_CHARS}}}")
 _ID: Final = "call_0123456789abcdef01234567"
 
 #: The tool offered in samples.
@@ -58,7 +60,7 @@ class CallForm(NamedTuple):
             content = message.get("content") or (None if self.null else "")
             return {**message, "content": content, "tool_calls": [self._call(call) for call in calls]}
         if self.short and "tool_call_id" in message:
-            return {**message, "tool_call_id": message["tool_call_id"][-SHORT_ID_CHARS:]}
+            return {**message, "tool_call_id": _short(message["tool_call_id"])}
         return message
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +69,15 @@ class CallForm(NamedTuple):
             arguments = parsed_json(function["arguments"] or "{}", otherwise=None)
             if isinstance(arguments, dict):
                 function = {**function, "arguments": arguments}
-        return {**call, "function": function, "id": call["id"][-SHORT_ID_CHARS:] if self.short else call["id"]}
+        return {**call, "function": function, "id": _short(call["id"]) if self.short else call["id"]}
+
+
+def _short(call_id: str) -> str:
+    """Shorten an id; one whose end has other characters than letters and digits, or too few, gets another."""
+    end = call_id[-SHORT_ID_CHARS:]
+    if _SHORT.fullmatch(end):
+        return end
+    return hashlib.blake2b(call_id.encode()).hexdigest()[:SHORT_ID_CHARS]
 
 
 #: Forms that are close to the API's come last: most templates want objects, and accept an empty text.

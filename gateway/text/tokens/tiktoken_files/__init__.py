@@ -1,0 +1,1 @@
+"""Vocabularies that are published as tiktoken's file with a Python file beside it, which is read and never run."""
