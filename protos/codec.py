@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -11,6 +12,8 @@ from protos import replica_pb2 as pb
 from protos.features import Feature
 from protos.packed_ids import PackedIds, delimited
 from protos.protocol_error import ProtocolError
+from protos.reshape import Membership, ReshapeOrder
+from protos.reshape_codec import membership_of, order_of, put_membership, put_order
 from protos.submit_codec import encode_submit, handoff_of, put_handoff, put_submit, submit_of
 from protos.types import (
     Failure,
@@ -26,6 +29,9 @@ from protos.types import (
     TokenLogprobs,
     Work,
 )
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 SERVICE = "penstock.replica.v1.Replica"
 SESSION_METHOD = f"/{SERVICE}/Session"
@@ -45,33 +51,38 @@ _WORK = attrgetter(*Work.__struct_fields__)
 _TIMING = attrgetter(*Timing.__struct_fields__)
 _START = attrgetter("stream_id", "cached_tokens")
 _OFTEN = attrgetter("seq", "time_us", "stream_ids", "counts", "tokens", "starts", "finishes", "logprobs")
-_COUNTS = attrgetter("prompt_tokens", "cached_tokens", "completion_tokens")
+_COUNTS = attrgetter("prompt_tokens", "cached_tokens", "completion_tokens", "prompt_logprobs")
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A worker's first message."""
+    """A worker's first message. One that only `watches` sends no requests, and does not count in `Load.workers`."""
 
     protocol_version: int
     worker: str
     kv_updates: bool
+    watches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """A replica's first message; `ack_window` counts steps that may be unacknowledged."""
+    """A replica's first message; `ack_window` counts steps that may be unacknowledged.
+
+    A replica in a host group says with it how it stands there.
+    """
 
     protocol_version: int
     epoch: int
     info: ReplicaInfo
     ack_window: int
+    membership: Membership | None = None
 
 
 @dataclass(slots=True)
 class Up:
     """A batch from a worker: (stream id, submit) pairs, cancelled stream ids, the last step handled.
 
-    `kv_resync`: the worker requests all KV blocks anew.
+    `kv_resync`: the worker requests all KV blocks anew. `reshape` is an order about the replica's host group.
     """
 
     hello: Hello | None
@@ -79,6 +90,7 @@ class Up:
     cancels: list[int]
     ack: int
     kv_resync: bool = False
+    reshape: ReshapeOrder | None = None
 
 
 class Step(msgspec.Struct):
@@ -110,7 +122,12 @@ class Step(msgspec.Struct):
 def encode_hello(hello: Hello) -> bytes:
     """Encode the Up that opens a session."""
     message = pb.Up(
-        hello=pb.Hello(protocol_version=hello.protocol_version, worker=hello.worker, kv_updates=hello.kv_updates)
+        hello=pb.Hello(
+            protocol_version=hello.protocol_version,
+            worker=hello.worker,
+            kv_updates=hello.kv_updates,
+            watches=hello.watches,
+        )
     )
     return message.SerializeToString()
 
@@ -143,36 +160,37 @@ def decode_up(data: bytes) -> Up:
     hello = None
     if message.HasField("hello"):
         h = message.hello
-        hello = Hello(h.protocol_version, h.worker, h.kv_updates)
+        hello = Hello(h.protocol_version, h.worker, h.kv_updates, h.watches)
     submits = [(s.stream_id, submit_of(s)) for s in message.submits]
-    return Up(hello, submits, list(message.cancels), message.ack, message.kv_resync)
+    reshape = order_of(message.reshape) if message.HasField("reshape") else None
+    return Up(hello, submits, list(message.cancels), message.ack, message.kv_resync, reshape)
+
+
+def encode_order(order: ReshapeOrder) -> bytes:
+    """Encode the Up that carries an order about the replica's host group."""
+    up = pb.Up()
+    put_order(up.reshape, order)
+    return up.SerializeToString()
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
     """Encode the Down that answers a Hello."""
-    i = welcome.info
-    info = pb.Info(
-        model=i.model,
-        engine=i.engine,
-        fingerprint=i.fingerprint,
-        shape=pb.Shape(tp=i.shape.tp, ep=i.shape.ep, pp=i.shape.pp),
-        role=_ROLES[i.role],
-        max_batch_size=i.max_batch_size,
-        max_sequence_tokens=i.max_sequence_tokens,
-        kv_block_tokens=i.kv_block_tokens,
-        kv_blocks_total=i.kv_blocks_total,
-        max_num_tokens=i.max_num_tokens,
-        reserves_output=i.reserves_output,
-        version=i.version,
-        tokenizer_hash=i.tokenizer_hash,
-        features=i.features,
-        adapters=i.adapters,
-    )
-    return pb.Down(
+    info = _wire_info(welcome.info)
+    down = pb.Down(
         welcome=pb.Welcome(
             protocol_version=welcome.protocol_version, epoch=welcome.epoch, info=info, ack_window=welcome.ack_window
         )
-    ).SerializeToString()
+    )
+    if welcome.membership is not None:
+        put_membership(down.membership, welcome.membership, _wire_info(welcome.membership.info))
+    return down.SerializeToString()
+
+
+def encode_membership(membership: Membership) -> bytes:
+    """Encode the Down that says how the replica stands in its host group."""
+    down = pb.Down()
+    put_membership(down.membership, membership, _wire_info(membership.info))
+    return down.SerializeToString()
 
 
 def encode_step(step: Step) -> bytes:
@@ -185,7 +203,7 @@ def encode_step(step: Step) -> bytes:
     message.counts.extend(step.counts)
     message.tokens.extend(step.tokens)
     for position, entries in step.logprobs.items():
-        _put_logprobs(message, position, entries)
+        _put_logprobs(message.logprobs, position, entries)
     for stream_id, finish in step.finishes:
         _put_finish(message.finishes.add(), stream_id, finish)
     if step.load is not None:
@@ -223,7 +241,7 @@ def encode_step(step: Step) -> bytes:
     return down.SerializeToString()
 
 
-def decode_down(data: bytes) -> Welcome | Step:
+def decode_down(data: bytes) -> Welcome | Step | Membership:
     """Decode a Down. Raises ProtocolError on bytes that do not parse, on a contradictory step, and on any other
     message.
     """
@@ -235,8 +253,17 @@ def decode_down(data: bytes) -> Welcome | Step:
         return _step(down.step)
     if down.HasField("welcome"):
         w = down.welcome
-        return Welcome(w.protocol_version, w.epoch, _info(w.info), w.ack_window)
-    raise ProtocolError("a Down without welcome or step")
+        return Welcome(w.protocol_version, w.epoch, _info(w.info), w.ack_window, _membership(down))
+    membership = _membership(down)
+    if membership is None:
+        raise ProtocolError("a Down without welcome, step or membership")
+    return membership
+
+
+def _membership(down: pb.Down) -> Membership | None:
+    if not down.HasField("membership"):
+        return None
+    return membership_of(down.membership, _info(down.membership.info))
 
 
 def _step(message: pb.Step) -> Step:
@@ -267,6 +294,26 @@ def _step(message: pb.Step) -> Step:
     if has("adapters"):
         step.adapters = tuple(message.adapters.names)
     return step
+
+
+def _wire_info(info: ReplicaInfo) -> pb.Info:
+    return pb.Info(
+        model=info.model,
+        engine=info.engine,
+        fingerprint=info.fingerprint,
+        shape=pb.Shape(tp=info.shape.tp, ep=info.shape.ep, pp=info.shape.pp),
+        role=_ROLES[info.role],
+        max_batch_size=info.max_batch_size,
+        max_sequence_tokens=info.max_sequence_tokens,
+        kv_block_tokens=info.kv_block_tokens,
+        kv_blocks_total=info.kv_blocks_total,
+        max_num_tokens=info.max_num_tokens,
+        reserves_output=info.reserves_output,
+        version=info.version,
+        tokenizer_hash=info.tokenizer_hash,
+        features=info.features,
+        adapters=info.adapters,
+    )
 
 
 def _info(message: pb.Info) -> ReplicaInfo:
@@ -311,8 +358,11 @@ def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
         message.failure.code = finish.failure.code
         message.failure.message = finish.failure.message
         message.failure.param = finish.failure.param or ""
+        message.failure.moved_to = finish.failure.moved_to
     if finish.handoff is not None:
         put_handoff(message.handoff, finish.handoff)
+    if finish.prompt_logprobs:
+        _put_logprobs(message.prompt_logprobs, 0, finish.prompt_logprobs)
 
 
 def _finish(message: pb.Finish) -> tuple[int, Finish]:
@@ -320,21 +370,27 @@ def _finish(message: pb.Finish) -> tuple[int, Finish]:
     # Most sequences end without either.
     if message.HasField("failure"):
         f = message.failure
-        failure = Failure(f.code, f.message, f.param or None)
+        failure = Failure(f.code, f.message, f.param or None, f.moved_to)
     if message.HasField("handoff"):
         handoff = handoff_of(message.handoff)
     # A reason newer than this code ends the sequence all the same, as an unknown one.
     reason = _REASONS_BACK.get(message.reason, FinishReason.ERROR)
-    finish = Finish(reason, *_COUNTS(message), Timing(*_TIMING(message.timing)), failure, handoff)
-    return message.stream_id, finish
+    prompt, cached, completion, runs = _COUNTS(message)
+    timing = Timing(*_TIMING(message.timing))
+    if runs:
+        scores = tuple(entry for run in runs for entry in _entries(run))
+        return message.stream_id, Finish(reason, prompt, cached, completion, timing, failure, handoff, scores)
+    return message.stream_id, Finish(reason, prompt, cached, completion, timing, failure, handoff)
 
 
-def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs]) -> None:
+def _put_logprobs(
+    runs: "RepeatedCompositeFieldContainer[pb.Logprobs]", position: int, entries: Sequence[TokenLogprobs]
+) -> None:
     # Engines may list one more alternative where the chosen token is none of the best: a run per width, in order.
     run: pb.Logprobs | None = None
     for entry in entries:
         if run is None or run.width != len(entry.top):
-            run = message.logprobs.add(position=position, width=len(entry.top))
+            run = runs.add(position=position, width=len(entry.top))
         run.chosen.append(entry.chosen)
         run.top_ids.extend(token for token, _ in entry.top)
         run.top.extend(logprob for _, logprob in entry.top)
@@ -343,13 +399,16 @@ def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs])
 def _logprobs_of(message: pb.Step, counts: list[int]) -> dict[int, list[TokenLogprobs]]:
     found: dict[int, list[TokenLogprobs]] = {}
     for run in message.logprobs:
-        chosen, width = run.chosen, run.width
-        if not len(run.top_ids) == len(run.top) == width * len(chosen):
-            raise ProtocolError("logprobs whose alternatives do not fit their width")
-        top = list(zip(run.top_ids, run.top, strict=True))
-        entries = [TokenLogprobs(value, tuple(top[i * width : (i + 1) * width])) for i, value in enumerate(chosen)]
-        found.setdefault(run.position, []).extend(entries)
+        found.setdefault(run.position, []).extend(_entries(run))
     for position, entries in found.items():
         if position >= len(counts) or len(entries) != counts[position]:
             raise ProtocolError("logprobs that do not fit the tokens of their stream")
     return found
+
+
+def _entries(run: pb.Logprobs) -> list[TokenLogprobs]:
+    chosen, width = run.chosen, run.width
+    if not len(run.top_ids) == len(run.top) == width * len(chosen):
+        raise ProtocolError("logprobs whose alternatives do not fit their width")
+    top = list(zip(run.top_ids, run.top, strict=True))
+    return [TokenLogprobs(value, tuple(top[i * width : (i + 1) * width])) for i, value in enumerate(chosen)]

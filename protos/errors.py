@@ -107,6 +107,12 @@ class ExplainNotAllowed(PermissionDenied):
     code = "explain_not_allowed"
 
 
+class VersionNotAllowed(PermissionDenied):
+    """The key is valid but may not choose the version of a model that answers."""
+
+    code = "version_not_allowed"
+
+
 class TenantGone(PermissionDenied):
     """The key is valid but its tenant no longer exists."""
 
@@ -160,6 +166,27 @@ class BatchMissing(ClientError):
 
     status = 404
     code = "batch_not_found"
+
+
+class RolloutNotFound(ClientError):
+    """The model has no rollout that is under way, or no versions to roll out."""
+
+    status = 404
+    code = "rollout_not_found"
+
+
+class GroupNotFound(ClientError):
+    """There is no such host group, or no model with any."""
+
+    status = 404
+    code = "group_not_found"
+
+
+class AnswerNotFound(ClientError):
+    """The tenant has no such answer, or none that anything can be told of."""
+
+    status = 404
+    code = "answer_not_found"
 
 
 class ResponseNotFound(ClientError):
@@ -357,6 +384,13 @@ class ReplicaDraining(ReplicaUnavailable):
     """The replica takes no more requests, or gives up those that it has: it is being taken out of service."""
 
 
+class SequenceMoved(ReplicaDraining):
+    """The replica has handed the request, with its KV cache, to another one of its host group."""
+
+    #: The epoch of that replica; 0: not known.
+    moved_to = 0
+
+
 class AnswerLost(ReplicaUnavailable):
     """The replica of an answer is gone, which has begun and cannot go on elsewhere."""
 
@@ -398,31 +432,5 @@ class DeadlineExceeded(PenstockError):
     code = "timeout"
 
 
-#: Codes that a replica may put into `Failure.code`, and their classes at the gateway.
-FAILURES: dict[str, type[PenstockError]] = {
-    "context_length_exceeded": ContextLengthExceeded,
-    "unsupported_parameter": UnsupportedParameter,
-    "draining": ReplicaDraining,
-    "engine_error": ReplicaFailed,
-}
-
-
-_PUBLIC: dict[type[PenstockError], str] = {
-    ContextLengthExceeded: "The request is longer than this model's replicas can take.",
-    UnsupportedParameter: "Unsupported value: '{param}' cannot be honoured by this model's engine.",
-    ReplicaDraining: "The replica is draining.",
-    ReplicaFailed: "The model's engine failed on this request.",
-}
 #: The engines' name of a request's guide, which may come from any of several parameters: the gateway knows which.
 GUIDE_PARAM: Final = "guide"
-#: Used where an engine does not name the parameter.
-_UNNAMED: Final = "This model's engine cannot honour something that the request asks for."
-
-
-def from_failure(code: str, message: str, param: str | None) -> PenstockError:
-    """Make the error of a replica's `Failure`. The engine's own message goes to the log and not to the client."""
-    kind = FAILURES.get(code, ReplicaFailed)
-    public = _PUBLIC[kind] if param or kind is not UnsupportedParameter else _UNNAMED
-    error = kind(public.format(param=param), param=param)
-    error.detail = f"{code}: {message}"
-    return error

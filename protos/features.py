@@ -37,6 +37,8 @@ class Feature(enum.IntFlag):
     TOKENIZE = 524288
     #: A guide that goes on from an answer's middle: the engine takes the answer's tokens through it first.
     GUIDE_RESUMES = 1048576
+    #: Logprobs of a prompt's tokens.
+    PROMPT_LOGPROBS = 2097152
 
     SAMPLING = TOP_K | MIN_P | REPETITION_PENALTY | MIN_TOKENS | IGNORE_EOS | STOP_TOKEN_IDS | SEED | PENALTIES
     #: Features that engines for token ids usually have.
@@ -66,4 +68,5 @@ NAMES: Final[dict[Feature, str]] = {
     Feature.SCORE: "score",
     Feature.TOKENIZE: "tokenize",
     Feature.GUIDE_RESUMES: "guided answers that go on elsewhere",
+    Feature.PROMPT_LOGPROBS: "logprobs of prompts",
 }

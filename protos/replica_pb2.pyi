@@ -19,6 +19,29 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_LENGTH: _ClassVar[FinishReason]
     FINISH_CANCELLED: _ClassVar[FinishReason]
     FINISH_ERROR: _ClassVar[FinishReason]
+
+class ReshapePhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RESHAPE_PREPARE: _ClassVar[ReshapePhase]
+    RESHAPE_TRANSFORM: _ClassVar[ReshapePhase]
+    RESHAPE_ABORT: _ClassVar[ReshapePhase]
+
+class MemberState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMBER_SERVING: _ClassVar[MemberState]
+    MEMBER_PARKED: _ClassVar[MemberState]
+    MEMBER_PREPARED: _ClassVar[MemberState]
+    MEMBER_CHANGING: _ClassVar[MemberState]
+
+class JoinKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOIN_BEAT: _ClassVar[JoinKind]
+    JOIN_HELLO: _ClassVar[JoinKind]
+    JOIN_PART: _ClassVar[JoinKind]
+    JOIN_GIVEN: _ClassVar[JoinKind]
+    JOIN_RECEIVED: _ClassVar[JoinKind]
+    JOIN_DONE: _ClassVar[JoinKind]
+    JOIN_FAILED: _ClassVar[JoinKind]
 ROLE_BOTH: Role
 ROLE_PREFILL: Role
 ROLE_DECODE: Role
@@ -26,38 +49,58 @@ FINISH_STOP: FinishReason
 FINISH_LENGTH: FinishReason
 FINISH_CANCELLED: FinishReason
 FINISH_ERROR: FinishReason
+RESHAPE_PREPARE: ReshapePhase
+RESHAPE_TRANSFORM: ReshapePhase
+RESHAPE_ABORT: ReshapePhase
+MEMBER_SERVING: MemberState
+MEMBER_PARKED: MemberState
+MEMBER_PREPARED: MemberState
+MEMBER_CHANGING: MemberState
+JOIN_BEAT: JoinKind
+JOIN_HELLO: JoinKind
+JOIN_PART: JoinKind
+JOIN_GIVEN: JoinKind
+JOIN_RECEIVED: JoinKind
+JOIN_DONE: JoinKind
+JOIN_FAILED: JoinKind
 
 class Up(_message.Message):
-    __slots__ = ("hello", "submits", "cancels", "ack", "kv_resync")
+    __slots__ = ("hello", "submits", "cancels", "ack", "kv_resync", "reshape")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     SUBMITS_FIELD_NUMBER: _ClassVar[int]
     CANCELS_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     KV_RESYNC_FIELD_NUMBER: _ClassVar[int]
+    RESHAPE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     submits: _containers.RepeatedCompositeFieldContainer[Submit]
     cancels: _containers.RepeatedScalarFieldContainer[int]
     ack: int
     kv_resync: bool
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., submits: _Optional[_Iterable[_Union[Submit, _Mapping]]] = ..., cancels: _Optional[_Iterable[int]] = ..., ack: _Optional[int] = ..., kv_resync: _Optional[bool] = ...) -> None: ...
+    reshape: ReshapeOrder
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., submits: _Optional[_Iterable[_Union[Submit, _Mapping]]] = ..., cancels: _Optional[_Iterable[int]] = ..., ack: _Optional[int] = ..., kv_resync: _Optional[bool] = ..., reshape: _Optional[_Union[ReshapeOrder, _Mapping]] = ...) -> None: ...
 
 class Down(_message.Message):
-    __slots__ = ("welcome", "step")
+    __slots__ = ("welcome", "step", "membership")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     step: Step
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+    membership: Membership
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., membership: _Optional[_Union[Membership, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "worker", "kv_updates")
+    __slots__ = ("protocol_version", "worker", "kv_updates", "watches")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     KV_UPDATES_FIELD_NUMBER: _ClassVar[int]
+    WATCHES_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     worker: str
     kv_updates: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., worker: _Optional[str] = ..., kv_updates: _Optional[bool] = ...) -> None: ...
+    watches: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., worker: _Optional[str] = ..., kv_updates: _Optional[bool] = ..., watches: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version", "epoch", "info", "ack_window")
@@ -166,7 +209,7 @@ class Guide(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Sampling(_message.Message):
-    __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "stop_token_ids", "ignore_eos", "min_tokens", "logprobs")
+    __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "stop_token_ids", "ignore_eos", "min_tokens", "logprobs", "prompt_logprobs")
     class LogitBiasEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +231,7 @@ class Sampling(_message.Message):
     IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
     MIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     n: int
     temperature: float
     top_p: float
@@ -202,7 +246,8 @@ class Sampling(_message.Message):
     ignore_eos: bool
     min_tokens: int
     logprobs: int
-    def __init__(self, n: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., min_tokens: _Optional[int] = ..., logprobs: _Optional[int] = ...) -> None: ...
+    prompt_logprobs: bool
+    def __init__(self, n: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., min_tokens: _Optional[int] = ..., logprobs: _Optional[int] = ..., prompt_logprobs: _Optional[bool] = ...) -> None: ...
 
 class Handoff(_message.Message):
     __slots__ = ("opaque_state", "first_tokens")
@@ -271,7 +316,7 @@ class Logprobs(_message.Message):
     def __init__(self, position: _Optional[int] = ..., chosen: _Optional[_Iterable[float]] = ..., width: _Optional[int] = ..., top_ids: _Optional[_Iterable[int]] = ..., top: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("stream_id", "reason", "prompt_tokens", "cached_tokens", "completion_tokens", "timing", "failure", "handoff")
+    __slots__ = ("stream_id", "reason", "prompt_tokens", "cached_tokens", "completion_tokens", "timing", "failure", "handoff", "prompt_logprobs")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +325,7 @@ class Finish(_message.Message):
     TIMING_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     HANDOFF_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     reason: FinishReason
     prompt_tokens: int
@@ -288,7 +334,8 @@ class Finish(_message.Message):
     timing: Timing
     failure: Failure
     handoff: Handoff
-    def __init__(self, stream_id: _Optional[int] = ..., reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ...) -> None: ...
+    prompt_logprobs: _containers.RepeatedCompositeFieldContainer[Logprobs]
+    def __init__(self, stream_id: _Optional[int] = ..., reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prompt_logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ...) -> None: ...
 
 class Timing(_message.Message):
     __slots__ = ("queue_us", "prefill_us", "decode_us")
@@ -301,14 +348,16 @@ class Timing(_message.Message):
     def __init__(self, queue_us: _Optional[int] = ..., prefill_us: _Optional[int] = ..., decode_us: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("code", "message", "param")
+    __slots__ = ("code", "message", "param", "moved_to")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     PARAM_FIELD_NUMBER: _ClassVar[int]
+    MOVED_TO_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     param: str
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., param: _Optional[str] = ...) -> None: ...
+    moved_to: int
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., param: _Optional[str] = ..., moved_to: _Optional[int] = ...) -> None: ...
 
 class Load(_message.Message):
     __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining", "prefill_tokens", "workers", "kv_blocks_reserved", "prefill_pairs", "steps")
@@ -361,3 +410,97 @@ class KvUpdate(_message.Message):
     stored: _containers.RepeatedScalarFieldContainer[int]
     removed: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, update_id: _Optional[int] = ..., reset: _Optional[bool] = ..., stored: _Optional[_Iterable[int]] = ..., removed: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Span(_message.Message):
+    __slots__ = ("start", "width")
+    START_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    width: int
+    def __init__(self, start: _Optional[int] = ..., width: _Optional[int] = ...) -> None: ...
+
+class Participant(_message.Message):
+    __slots__ = ("address", "gpu", "epoch")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    gpu: int
+    epoch: int
+    def __init__(self, address: _Optional[str] = ..., gpu: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ReshapeOrder(_message.Message):
+    __slots__ = ("change", "phase", "group", "before", "after", "participants", "timeout_ms")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    change: int
+    phase: ReshapePhase
+    group: str
+    before: _containers.RepeatedCompositeFieldContainer[Span]
+    after: _containers.RepeatedCompositeFieldContainer[Span]
+    participants: _containers.RepeatedCompositeFieldContainer[Participant]
+    timeout_ms: int
+    def __init__(self, change: _Optional[int] = ..., phase: _Optional[_Union[ReshapePhase, str]] = ..., group: _Optional[str] = ..., before: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., participants: _Optional[_Iterable[_Union[Participant, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class Width(_message.Message):
+    __slots__ = ("width", "kv_tokens", "relative_rate", "change_ms")
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RELATIVE_RATE_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_MS_FIELD_NUMBER: _ClassVar[int]
+    width: int
+    kv_tokens: int
+    relative_rate: float
+    change_ms: int
+    def __init__(self, width: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., relative_rate: _Optional[float] = ..., change_ms: _Optional[int] = ...) -> None: ...
+
+class Membership(_message.Message):
+    __slots__ = ("group", "gpus", "gpu", "state", "span", "change", "failure", "served_by", "widths", "info", "revision")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    SERVED_BY_FIELD_NUMBER: _ClassVar[int]
+    WIDTHS_FIELD_NUMBER: _ClassVar[int]
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    gpus: int
+    gpu: int
+    state: MemberState
+    span: Span
+    change: int
+    failure: str
+    served_by: int
+    widths: _containers.RepeatedCompositeFieldContainer[Width]
+    info: Info
+    revision: int
+    def __init__(self, group: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu: _Optional[int] = ..., state: _Optional[_Union[MemberState, str]] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., change: _Optional[int] = ..., failure: _Optional[str] = ..., served_by: _Optional[int] = ..., widths: _Optional[_Iterable[_Union[Width, _Mapping]]] = ..., info: _Optional[_Union[Info, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Join(_message.Message):
+    __slots__ = ("kind", "change", "span", "group", "gpu", "epoch", "part", "failure")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    kind: JoinKind
+    change: int
+    span: Span
+    group: str
+    gpu: int
+    epoch: int
+    part: bytes
+    failure: str
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., change: _Optional[int] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., group: _Optional[str] = ..., gpu: _Optional[int] = ..., epoch: _Optional[int] = ..., part: _Optional[bytes] = ..., failure: _Optional[str] = ...) -> None: ...

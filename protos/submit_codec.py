@@ -48,6 +48,7 @@ def submit_of(message: pb.Submit) -> Submit:
         ignore_eos=m.ignore_eos,
         min_tokens=m.min_tokens,
         logprobs=m.logprobs if m.HasField("logprobs") else None,
+        prompt_logprobs=m.prompt_logprobs,
     )
     return Submit(
         request_id=message.request_id,

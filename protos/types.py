@@ -10,7 +10,7 @@ import msgspec
 
 from protos.features import Feature
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 
 class Role(enum.Enum):
@@ -116,6 +116,8 @@ class Work(msgspec.Struct, frozen=True):
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     """Parameters of the sampler; `None` leaves the engine's default, `logprobs` counts alternatives per token.
 
+    With `prompt_logprobs` the prompt's tokens have them too.
+
     It and the other parts of a `Submit` are encoded by their fields' names (protos/submit_codec.py).
     """
 
@@ -133,6 +135,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     ignore_eos: bool = False
     min_tokens: int = 0
     logprobs: int | None = None
+    prompt_logprobs: bool = False
 
 
 class Handoff(msgspec.Struct, frozen=True):
@@ -221,15 +224,29 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an engine refused or lost a request; `code` is one of protos/errors.py."""
+    """Why an engine refused or lost a request; `code` is one of protos/failures.py.
+
+    With the code `moved`, `moved_to` is the epoch of the replica that has the sequence's KV cache now.
+    """
 
     code: str
     message: str
     param: str | None = None
+    moved_to: int = 0
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True):
+    """Log probability (natural) of one token and of its best alternatives, best first."""
+
+    chosen: float
+    top: tuple[tuple[int, float], ...] = ()
 
 
 class Finish(msgspec.Struct, frozen=True):
-    """The end of one sequence, with its counts."""
+    """The end of one sequence, with its counts.
+
+    `prompt_logprobs`, of the prompt's tokens after the first one, come with a submit's first sequence.
+    """
 
     reason: FinishReason
     prompt_tokens: int = 0
@@ -238,13 +255,7 @@ class Finish(msgspec.Struct, frozen=True):
     timing: Timing = Timing()
     failure: Failure | None = None
     handoff: Handoff | None = None
-
-
-class TokenLogprobs(msgspec.Struct, frozen=True):
-    """Log probability (natural) of one sampled token and of its best alternatives, best first."""
-
-    chosen: float
-    top: tuple[tuple[int, float], ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 class KvCreated(msgspec.Struct, frozen=True):

@@ -50,7 +50,10 @@ class Engine(Protocol):
     Every submitted (handle, index) gets exactly one finish, also when it is cancelled or refused.
     """
 
-    info: ReplicaInfo
+    @property
+    def info(self) -> ReplicaInfo:
+        """The engine's description, which changes with its shape."""
+        ...
 
     def submit(self, handle: int, request: Submit) -> None:
         """Queue a request under the caller's handle; a refusal is a failed finish, never an exception."""

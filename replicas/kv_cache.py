@@ -7,7 +7,7 @@ constant: hashing happens once per full block.
 
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -145,6 +145,49 @@ class KvCache:
         self._free += table.private
         table.shared = []
         table.private = 0
+
+    def resize(self, blocks_total: int) -> bool:
+        """Have this many blocks from now on, evicting idle ones; False: too many are held, and nothing changes."""
+        fewer = self.blocks_total - blocks_total
+        if fewer > self.available:
+            return False
+        self._evict(fewer - self._free)
+        self._free -= fewer
+        self.blocks_total = blocks_total
+        self._note(KvCreated((blocks_total, 0)))
+        return True
+
+    def keep_only(self, kept: Set[int]) -> None:
+        """Evict all idle blocks but these, which have their parents among them."""
+        removed = [block for block in self._idle if block not in kept]
+        for block in removed:
+            del self._idle[block], self._references[block]
+        if removed:
+            self._free += len(removed)
+            self._note(KvRemoved(tuple(removed)))
+
+    def adopt(self, blocks: Iterable[KvStored]) -> None:
+        """Make blocks reusable that another cache held, parents before children, as long as there is free memory."""
+        adopted: list[int] = []
+        for run in blocks:
+            parent = run.parent_hash
+            fresh: list[tuple[int, tuple[int, ...]]] = []
+            for block, ids in run.blocks:
+                if block in self._references:
+                    if fresh:
+                        break
+                    parent = block
+                elif self._free and (parent is None or fresh or parent in self._references):
+                    self._free -= 1
+                    self._references[block] = 0
+                    fresh.append((block, ids))
+                else:
+                    break
+            if fresh:
+                self._note(KvStored(parent, tuple(fresh), run.salt if parent is None else ""))
+                adopted += [block for block, _ in fresh]
+        for block in reversed(adopted):  # children are evicted first
+            self._idle[block] = None
 
     def drain_events(self) -> list[KvEvent]:
         """Return the events since the last call, in order."""

@@ -11,7 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from protos.stock_kv_codec import LiveBlock, encode_batch, encode_snapshot
+from protos.stock.stock_kv_codec import LiveBlock, encode_batch, encode_snapshot
 from protos.types import KvCreated, KvEvent, KvStored
 
 #: Bytes of encoded batches that are kept; about half a minute of a busy engine.

@@ -7,78 +7,18 @@ ends, hence the cost of a step does not grow with the number of running sequence
 many steps at once while only decoding goes on.
 """
 
-import enum
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from protos.types import Load, Work
+from replicas.backlog import Backlog
+from replicas.chunking import plan_prefill
 from replicas.engine_limits import CapacityPolicy, Limits
-from replicas.kv_cache import BlockTable, KvCache, extend_chain
+from replicas.kv_cache import KvCache, extend_chain
 from replicas.schedule import Schedule
-from replicas.timing import Batch, StepTimer
-
-
-class Phase(enum.Enum):
-    """The phases of a sequence."""
-
-    WAITING = enum.auto()
-    TRANSFER = enum.auto()
-    PREFILL = enum.auto()
-    DECODE = enum.auto()
-    ENDED = enum.auto()
-
-
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """One sequence of a request: the caller's parameters, then the model's own state.
-
-    `steps` counts sampling steps to the end, including the one that samples an end-of-sequence token; `limit` is its
-    most tokens, which GUARANTEED_NO_EVICT reserves. Instead of `ids` a caller may give the hashes of the prompt's full
-    blocks as `chain`; without either there is no prefix reuse.
-    """
-
-    prompt: int
-    steps: int
-    limit: int
-    ids: list[int] = field(default_factory=list)
-    salt: str = ""
-    transferred: bool = False  # its prompt's KV and first token come from a prefill replica
-    chain: Iterable[int] = ()
-
-    phase: Phase = field(default=Phase.WAITING, init=False)
-    produced: int = field(default=0, init=False)  # tokens sampled so far; while decoding, use `produced_at`
-    cached: int | None = field(default=None, init=False)  # prompt tokens found in the cache when first admitted
-    arrived: float = field(default=0.0, init=False)
-    admitted: float | None = field(default=None, init=False)
-    first_token: float | None = field(default=None, init=False)
-    ended: float = field(default=0.0, init=False)
-    base: int = field(default=0, init=False)  # while decoding: the decode clock at which `produced` was 0
-
-    _chain: list[int] = field(default_factory=list, init=False)
-    _table: BlockTable = field(default_factory=BlockTable, init=False)
-    _reserved: int = field(default=0, init=False)
-    _computed: int = field(default=0, init=False)  # tokens whose KV is there, while in prefill
-    _target: int = field(default=0, init=False)  # tokens to compute before the next one can be sampled
-    _due: int = field(default=0, init=False)  # leading tokens of these that the backlog does not count
-    _wanted: int = field(default=0, init=False)  # blocks that it needs, while it waits
-    _grow_at: int = field(default=0, init=False)
-    _end_at: int = field(default=0, init=False)
-    _ready: float = field(default=0.0, init=False)
-
-    def produced_at(self, clock: int) -> int:
-        """Return the tokens sampled by the given decode clock."""
-        return clock - self.base if self.phase is Phase.DECODE else self.produced
-
-    def content(self, count: int) -> list[int]:
-        """Return its first `count` tokens, for the prefix cache; none when the caller does not know tokens."""
-        return []
-
-    def further_blocks(self, count: int) -> list[int]:
-        """Return hashes of the next `count` blocks after `chain`, for the prefix cache; none to leave them out."""
-        return []
-
+from replicas.sequence import Carried, Phase, Sequence
+from replicas.timing import StepTimer
 
 S = TypeVar("S", bound=Sequence)
 
@@ -105,10 +45,8 @@ class ReplicaModel(Generic[S]):
         self._end: Schedule[S] = Schedule()  # sequences that end with the step that reaches a decode clock
         self._ended: list[S] = []
         self._steady = False  # only decoding goes on, until a sequence ends, arrives or is cancelled
-        self._backlog_tokens = 0  # tokens to compute before the waiting and prefilling sequences can sample
-        self._backlog_pairs = 0  # (query, key) pairs in their attention
+        self._backlog = Backlog()
         self._reserved = 0
-        self._wanted = 0  # blocks that all waiting sequences need for admission, if none are shared
         self._context = 0  # tokens of decoding sequences
         self._still = 0  # tokens of all other unfinished sequences
 
@@ -121,9 +59,9 @@ class ReplicaModel(Generic[S]):
             kv_blocks_used=self.cache.used,
             kv_blocks_total=self.cache.blocks_total,
             tokens_in_flight=self._context + self._still,
-            prefill_tokens=self._backlog_tokens,
-            kv_blocks_reserved=self._reserved + self._wanted,
-            prefill_pairs=self._backlog_pairs,
+            prefill_tokens=self._backlog.tokens,
+            kv_blocks_reserved=self._reserved + self._backlog.wanted,
+            prefill_pairs=self._backlog.pairs,
         )
 
     @property
@@ -142,15 +80,15 @@ class ReplicaModel(Generic[S]):
                 raise ValueError("a sequence must have a prompt, must have a step, and must fit the cache")
             sequence.arrived = now
             sequence.produced = int(sequence.transferred)
-            sequence._target = sequence._due = sequence.prompt
+            sequence.target = sequence.due = sequence.prompt
             self._still += sequence.prompt + sequence.produced
             self._want(sequence)
-        leader._chain = list(leader.chain)
+        leader.hashes = list(leader.chain)
         if leader.ids:
-            extend_chain(leader._chain, leader.ids, self.limits.tokens_per_block, leader.salt)
+            extend_chain(leader.hashes, leader.ids, self.limits.tokens_per_block, leader.salt)
         self._expect_prefill(leader)
         for sequence in group[1:]:
-            sequence._chain = leader._chain.copy()
+            sequence.hashes = leader.hashes.copy()
             self._expect_prefill(sequence, after_leader=True)
         if len(group) > 1:
             self._siblings[id(leader)] = group[1:]
@@ -168,10 +106,57 @@ class ReplicaModel(Generic[S]):
                 self._waiting.remove(sequence)
             self._finish(sequence, now)
 
+    def take_out(self) -> list[Carried[S]]:
+        """Remove all unfinished sequences, in the order in which they are served, with the KV that they have.
+
+        Call it between `end` and `begin`. Reusable blocks that no sequence holds stay behind.
+        """
+        carried = []
+        for sequence in self.unfinished:
+            siblings = self._siblings.pop(id(sequence), [])
+            self._held -= len(siblings)
+            for sibling in siblings:
+                self._leave(sibling)
+            kept = self._leave(sequence)
+            carried.append(Carried(sequence, kept, siblings))
+        self._waiting.clear()
+        self._steady = False
+        return carried
+
+    def take_in(self, carried: Iterable[Carried[S]], now: float) -> None:
+        """Go on with sequences that other models had, in this order; those without room for their KV compute it anew.
+
+        Raises ValueError for one that this cache could never hold, before anything is taken in.
+        """
+        carried = list(carried)
+        for one in carried:
+            if max(s.prompt + s.limit for s in (one.sequence, *one.siblings)) > self.limits.kv_tokens:
+                raise ValueError("a sequence must fit the cache")
+        again: list[S] = []
+        for one in carried:
+            sequence = one.sequence
+            if one.siblings:
+                self._siblings[id(sequence)] = one.siblings
+                self._held += len(one.siblings)
+                for sibling in one.siblings:
+                    self._still += sibling.prompt + sibling.produced
+                    self._expect_prefill(sibling, after_leader=True)
+                    self._want(sibling)
+            if not (one.kept and self._resume(sequence, one.kept, now)):
+                self._still += sequence.prompt + sequence.produced
+                if one.kept:
+                    sequence.phase = Phase.WAITING
+                    sequence.target = sequence.due = sequence.prompt + sequence.produced
+                self._expect_prefill(sequence)
+                self._want(sequence)
+                again.append(sequence)
+        self._waiting.extendleft(reversed(again))
+        self._steady = False
+
     def begin(self, now: float) -> float | None:
         """Plan the next step and return its duration in seconds; None when there is nothing to do."""
         self._steady, self.work = False, None
-        for sequence in [s for s in self._transferring.values() if s._ready <= now]:
+        for sequence in [s for s in self._transferring.values() if s.ready_at <= now]:
             del self._transferring[id(sequence)]
             sequence.first_token = now
             self._store(sequence, sequence.prompt)
@@ -179,13 +164,13 @@ class ReplicaModel(Generic[S]):
             self._start_decode(sequence, now)
         self._grow_decoding()
         self._admit(now)
-        batch = self._plan_prefill()
+        batch, self._chunks = plan_prefill(self._prefilling.values(), self.limits.max_num_tokens - len(self.decoding))
         if not self.decoding and not batch.prefill:
             if self._ended:
                 return 0.0
             if not self._transferring:
                 return None
-            return max(0.0, min(s._ready for s in self._transferring.values()) - now)
+            return max(0.0, min(s.ready_at for s in self._transferring.values()) - now)
         batch.decode = len(self.decoding)
         batch.decode_context = self._context
         batch.outputs += batch.decode
@@ -230,19 +215,69 @@ class ReplicaModel(Generic[S]):
         for sequence, tokens in self._chunks:
             if sequence.phase is not Phase.PREFILL:
                 continue
-            sequence._computed += tokens
-            self._expect(sequence, sequence._computed)
-            if sequence._computed == sequence._target:
+            sequence.computed += tokens
+            self._backlog.expect(sequence, sequence.computed)
+            if sequence.computed == sequence.target:
                 self._complete_prefill(sequence, now)
         self._chunks.clear()
         ended, self._ended = self._ended, []
         return ended
 
+    def _leave(self, sequence: S) -> int:
+        """Remove an unfinished sequence from all queues and counts but the waiting; return its tokens with KV."""
+        phase = sequence.phase
+        self._backlog.expect(sequence, sequence.target)
+        if phase is Phase.WAITING:
+            self._still -= sequence.prompt + sequence.produced
+            self._backlog.want_no_more(sequence)
+            return 0
+        self._retire(sequence)
+        if phase is Phase.DECODE:
+            return sequence.prompt + sequence.produced - 1
+        return sequence.computed if phase is Phase.PREFILL else sequence.prompt
+
+    def _resume(self, sequence: S, kept: int, now: float) -> bool:
+        """Go on with a sequence whose first `kept` tokens have their KV here; False: there is no room for it."""
+        decodes = sequence.phase is Phase.DECODE
+        tokens = sequence.prompt + sequence.produced if decodes else sequence.target
+        cache = self.cache
+        matched, idle = cache.match(sequence.hashes, min(kept, tokens - 1) // self.limits.tokens_per_block)
+        most, held = cache.blocks_for(sequence.prompt + sequence.limit), cache.blocks_for(tokens)
+        needed = most if self._guaranteed else held
+        if len(self._running) >= self.limits.max_batch_size:
+            return False
+        if needed - matched > cache.available - idle - self._reserved:
+            return False
+        self._hold(sequence, matched, held, most)
+        self._running[id(sequence)] = sequence
+        if decodes:
+            self._still += tokens
+            self._store(sequence, kept)
+            self._start_decode(sequence, now)
+            return True
+        self._still += sequence.prompt + sequence.produced
+        if sequence.phase is Phase.TRANSFER:
+            self._transferring[id(sequence)] = sequence
+        else:
+            sequence.computed = max(kept, matched * self.limits.tokens_per_block)
+            self._backlog.expect(sequence, sequence.computed)
+            self._prefilling[id(sequence)] = sequence
+        return True
+
+    def _hold(self, sequence: S, matched: int, blocks: int, most: int) -> None:
+        """Give a sequence its blocks, the first `matched` of them shared, and reserve those up to `most`."""
+        sequence.table = self.cache.open(sequence.hashes[:matched])
+        if not self.cache.grow(sequence.table, blocks - matched):
+            raise AssertionError("the blocks were counted as available")
+        if self._guaranteed:
+            sequence.reserved = max(0, most - blocks)
+            self._reserved += sequence.reserved
+
     def _complete_prefill(self, sequence: S, now: float) -> None:
         del self._prefilling[id(sequence)]
         if sequence.first_token is None:
             sequence.first_token = now
-        self._store(sequence, sequence._target)
+        self._store(sequence, sequence.target)
         self._free_siblings(sequence)
         sequence.produced += 1
         self._still += 1
@@ -267,22 +302,22 @@ class ReplicaModel(Generic[S]):
         self._context += tokens
         sequence.phase = Phase.DECODE
         sequence.base = self.clock - sequence.produced
-        sequence._end_at = sequence.base + sequence.steps
-        self._end.add(sequence._end_at, sequence)
+        sequence.end_at = sequence.base + sequence.steps
+        self._end.add(sequence.end_at, sequence)
         self._schedule_growth(sequence)
         self.decoding[id(sequence)] = sequence
 
     def _schedule_growth(self, sequence: S) -> None:
         """Schedule the next block: the step that starts at clock c writes token prompt + c - base."""
-        capacity = len(sequence._table) * self.limits.tokens_per_block
-        sequence._grow_at = sequence.base + capacity + 1 - sequence.prompt
-        if sequence._grow_at < sequence._end_at:
-            self._grow.add(sequence._grow_at, sequence)
+        capacity = len(sequence.table) * self.limits.tokens_per_block
+        sequence.grow_at = sequence.base + capacity + 1 - sequence.prompt
+        if sequence.grow_at < sequence.end_at:
+            self._grow.add(sequence.grow_at, sequence)
 
     def _grow_decoding(self) -> None:
         """Give each sequence that crosses a block boundary its next block, pausing the newest if none is left."""
         for sequence in self._grow.take(self.clock):
-            while sequence.phase is Phase.DECODE and sequence._grow_at == self.clock:
+            while sequence.phase is Phase.DECODE and sequence.grow_at == self.clock:
                 if not self._grow_one(sequence):
                     self._pause(next(reversed(self._running.values())))
 
@@ -297,10 +332,10 @@ class ReplicaModel(Generic[S]):
         return steps
 
     def _grow_one(self, sequence: S) -> bool:
-        if not self.cache.grow(sequence._table, 1):
+        if not self.cache.grow(sequence.table, 1):
             return False
-        used = min(1, sequence._reserved)
-        sequence._reserved -= used
+        used = min(1, sequence.reserved)
+        sequence.reserved -= used
         self._reserved -= used
         self._schedule_growth(sequence)
         return True
@@ -308,10 +343,10 @@ class ReplicaModel(Generic[S]):
     def _pause(self, sequence: S) -> None:
         """Take a sequence's blocks; it waits first in the queue and recomputes its tokens once admitted again."""
         self._retire(sequence)
-        self._expect(sequence, sequence._target)  # drop the rest of its prefill from the backlog
+        self._backlog.expect(sequence, sequence.target)  # drop the rest of its prefill from the backlog
         sequence.phase = Phase.WAITING
         self._still += sequence.prompt + sequence.produced
-        sequence._target = sequence._due = sequence.prompt + sequence.produced
+        sequence.target = sequence.due = sequence.prompt + sequence.produced
         self._expect_prefill(sequence)
         self._want(sequence)
         self._waiting.appendleft(sequence)
@@ -322,14 +357,14 @@ class ReplicaModel(Generic[S]):
             if not self._take_blocks(sequence):
                 return
             self._waiting.popleft()
-            self._want_no_more(sequence)
+            self._backlog.want_no_more(sequence)
             self._running[id(sequence)] = sequence
             again = sequence.admitted is not None
             if sequence.admitted is None:
                 sequence.admitted = now
             if sequence.transferred and not again:
                 sequence.phase = Phase.TRANSFER
-                sequence._ready = now + self._timer.transfer_seconds(sequence.prompt)
+                sequence.ready_at = now + self._timer.transfer_seconds(sequence.prompt)
                 self._transferring[id(sequence)] = sequence
             else:
                 sequence.phase = Phase.PREFILL
@@ -339,22 +374,17 @@ class ReplicaModel(Generic[S]):
         """Allocate blocks for its tokens, cached ones included, if the policy admits it."""
         cache, size = self.cache, self.limits.tokens_per_block
         # At least one token is computed, since the next one is sampled from its logits.
-        matched, idle = cache.match(sequence._chain, (sequence._target - 1) // size)
+        matched, idle = cache.match(sequence.hashes, (sequence.target - 1) // size)
         most = sequence.prompt + sequence.limit
-        now, later = cache.blocks_for(sequence._target), cache.blocks_for(most)
-        if sequence._wanted - matched > cache.available - idle - self._reserved:
+        now, later = cache.blocks_for(sequence.target), cache.blocks_for(most)
+        if sequence.wanted - matched > cache.available - idle - self._reserved:
             return False
-        sequence._table = cache.open(sequence._chain[:matched])
-        if not cache.grow(sequence._table, now - matched):
-            raise AssertionError("the blocks were counted as available")
-        if self._guaranteed:
-            sequence._reserved = max(0, later - now)
-            self._reserved += sequence._reserved
-        sequence._computed = matched * size
-        if sequence._due < sequence._target:
-            self._expect(sequence, sequence._computed)
+        self._hold(sequence, matched, now, later)
+        sequence.computed = matched * size
+        if sequence.due < sequence.target:
+            self._backlog.expect(sequence, sequence.computed)
         if sequence.cached is None:
-            sequence.cached = sequence._computed
+            sequence.cached = sequence.computed
         return True
 
     def _expect_prefill(self, sequence: S, after_leader: bool = False) -> None:
@@ -362,49 +392,23 @@ class ReplicaModel(Generic[S]):
         if sequence.transferred and not sequence.admitted:
             return
         size = self.limits.tokens_per_block
-        matched = most = (sequence._target - 1) // size if sequence._chain else 0
+        matched = most = (sequence.target - 1) // size if sequence.hashes else 0
         if not after_leader:
-            matched, _ = self.cache.match(sequence._chain, most)
-        self._expect(sequence, matched * size)
-
-    def _expect(self, sequence: S, start: int) -> None:
-        """Set the sequence's part of the backlog to its tokens from `start` on."""
-        before, sequence._due = sequence._due, start
-        self._backlog_tokens += before - start
-        self._backlog_pairs += (before * (before + 1) - start * (start + 1)) // 2
+            matched, _ = self.cache.match(sequence.hashes, most)
+        self._backlog.expect(sequence, matched * size)
 
     def _want(self, sequence: S) -> None:
         """Count the blocks that a waiting sequence needs for admission."""
         most = sequence.prompt + sequence.limit
-        tokens = most if self._guaranteed else min(most, sequence._target + 1)
-        sequence._wanted = self.cache.blocks_for(tokens)
-        self._wanted += sequence._wanted
-
-    def _want_no_more(self, sequence: S) -> None:
-        self._wanted -= sequence._wanted
-        sequence._wanted = 0
-
-    def _plan_prefill(self) -> Batch:
-        """Distribute what decoding leaves of the step's token budget to prompts, oldest first, in chunks."""
-        batch = Batch()
-        budget = self.limits.max_num_tokens - len(self.decoding)
-        for sequence in self._prefilling.values():
-            if budget <= 0:
-                break
-            tokens = min(budget, sequence._target - sequence._computed)
-            budget -= tokens
-            batch.prefill += tokens
-            batch.prefill_pairs += tokens * sequence._computed + tokens * (tokens + 1) // 2
-            batch.outputs += sequence._computed + tokens == sequence._target
-            self._chunks.append((sequence, tokens))
-        return batch
+        tokens = most if self._guaranteed else min(most, sequence.target + 1)
+        self._backlog.want(sequence, self.cache.blocks_for(tokens))
 
     def _finish(self, sequence: S, now: float) -> None:
         self._steady = False
-        self._expect(sequence, sequence._target)
+        self._backlog.expect(sequence, sequence.target)
         if sequence.phase is Phase.WAITING:
             self._still -= sequence.prompt + sequence.produced
-            self._want_no_more(sequence)
+            self._backlog.want_no_more(sequence)
         else:
             self._retire(sequence)
         sequence.phase = Phase.ENDED
@@ -417,14 +421,14 @@ class ReplicaModel(Generic[S]):
         if sequence.phase is Phase.DECODE:
             sequence.produced = sequence.produced_at(self.clock)
             self._context -= tokens
-            self._grow.drop(sequence._grow_at, sequence)
-            self._end.drop(sequence._end_at, sequence)
+            self._grow.drop(sequence.grow_at, sequence)
+            self._end.drop(sequence.end_at, sequence)
             self._store(sequence, tokens - 1)  # the last token's KV was never computed
         else:
             self._still -= tokens
-        self.cache.release(sequence._table)
-        self._reserved -= sequence._reserved
-        sequence._reserved = 0
+        self.cache.release(sequence.table)
+        self._reserved -= sequence.reserved
+        sequence.reserved = 0
         self._running.pop(key, None)
         self._prefilling.pop(key, None)
         self._transferring.pop(key, None)
@@ -433,11 +437,11 @@ class ReplicaModel(Generic[S]):
     def _store(self, sequence: S, written: int) -> None:
         """Make the full blocks among the first `written` tokens of the sequence reusable."""
         size = self.limits.tokens_per_block
-        if sequence._chain and written // size > len(sequence._table.shared):
+        if sequence.hashes and written // size > len(sequence.table.shared):
             ids = sequence.ids
             if written > sequence.prompt and ids:
                 ids = (ids + sequence.content(written - sequence.prompt))[:written]
-                extend_chain(sequence._chain, ids, size, sequence.salt)
+                extend_chain(sequence.hashes, ids, size, sequence.salt)
             elif written > sequence.prompt:
-                sequence._chain += sequence.further_blocks(written // size - len(sequence._chain))
-            self.cache.store(sequence._table, sequence._chain[: written // size], ids, sequence.salt)
+                sequence.hashes += sequence.further_blocks(written // size - len(sequence.hashes))
+            self.cache.store(sequence.table, sequence.hashes[: written // size], ids, sequence.salt)

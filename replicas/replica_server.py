@@ -9,28 +9,29 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
 import grpc.aio
 
 from protos import codec
-from protos.launch_step import LaunchStep
 from protos.protocol_error import ProtocolError
-from protos.stock_codec import HEALTHY
+from protos.server_tls import ServerTls, add_port
+from protos.stock.stock_codec import HEALTHY
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
 from replicas.consumer import Consumer
-from replicas.engine import Engine, EngineStep, Launched
+from replicas.engine import Engine, EngineStep
+from replicas.groups.group_member import GroupMember, GroupOptions
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
 from replicas.request_owner import RequestOwner
-from replicas.server_tls import ServerTls, add_port, server_credentials
-from replicas.startup import StartWatch, process_began, started
 from replicas.stock_service import StockService
 from replicas.worker_session import Session
 
 log = logging.getLogger(__name__)
 
+#: Workers of this protocol are served, too; they hear nothing of host groups.
+OLDEST_PROTOCOL = 4
 #: Steps that a worker may leave unacknowledged before the replica merges further ones.
 ACK_WINDOW = 32
 #: Seconds between checks of idle sessions, and the silence after which a check sends a message: a session sends at
@@ -76,9 +77,10 @@ class ReplicaServer:
         *,
         epoch: int | None = None,
         tls: ServerTls | None = None,
+        group: GroupOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` counts the seconds for which tokens are held."""
+        """`clock` counts the seconds for which tokens are held. The replica may be in a host group."""
         self._engine = engine
         self._clock = clock
         self._tls = tls
@@ -98,7 +100,9 @@ class ReplicaServer:
         self.relay = KvRelay(engine.info.kv_blocks_total)
         self._stock = StockService(self)
         self._workers: Counter[str] = Counter()
+        self._group = None if group is None else GroupMember(group, self._epoch, self)
         self._draining = False
+        self._refusal: Failure | None = None  # of all requests
         self._idle = asyncio.Event()
         self._idle.set()
         self._grpc: grpc.aio.Server | None = None
@@ -111,11 +115,18 @@ class ReplicaServer:
         return self._engine.info
 
     @property
+    def sessions(self) -> int:
+        """Number of open sessions."""
+        return len(self._sessions)
+
+    @property
     def condition(self) -> str:
         """The reason why the replica takes no requests, or `OK`."""
         if self.failed.done():
             return "The engine is lost"
-        return "Draining: no new requests are taken" if self._draining else HEALTHY
+        if self._draining:
+            return "Draining: no new requests are taken"
+        return HEALTHY if self._refusal is None else f"Parked: {self._refusal.message}"
 
     async def start(self, address: str) -> str:
         """Listen on `host:port` (port 0: any) or `unix:/path`; return the bound address.
@@ -124,7 +135,10 @@ class ReplicaServer:
         """
         handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
         server = grpc.aio.server(options=_OPTIONS)
-        session = grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler})
+        methods = {"Session": handler}
+        if self._group is not None:
+            methods["Join"] = grpc.stream_stream_rpc_method_handler(self._group.join)
+        session = grpc.method_handlers_generic_handler(codec.SERVICE, methods)
         server.add_generic_rpc_handlers((session, self._stock.handlers()))
         try:
             port = add_port(server, address, self._tls)
@@ -137,14 +151,22 @@ class ReplicaServer:
 
     async def drain(self, grace_seconds: float) -> None:
         """Refuse new submits, tell the workers, and wait until open requests end or the grace period is over."""
-        self._draining = True
+        self._drain()
         self._broadcast_load()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self._idle.wait()
 
+    def _drain(self) -> None:
+        self._draining = True
+        self._refusal = Failure("draining", "the replica is draining")
+        if self._group is not None:
+            self._group.drain()
+
     async def close(self) -> None:
         """Send buffered output, then end every connection; streams still open end with it."""
+        if self._group is not None:
+            await self._group.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -165,13 +187,36 @@ class ReplicaServer:
             raise RuntimeError("the engine stopped by itself")
         except Exception as error:
             log.exception("the engine is lost; failing %d open requests", len(self._owners))
-            self._draining = True
-            failure = Finish(FinishReason.ERROR, failure=Failure("engine_error", "the engine is lost"))
-            for handle, owner in list(self._owners.items()):
-                for index in list(owner.open):
-                    self._finish(handle, index, failure)
+            self._drain()
+            self.end(None, Failure("engine_error", "the engine is lost"))
             self._broadcast_load()
             self.failed.set_result(error)
+
+    def end(self, handles: Collection[int] | None, failure: Failure) -> None:
+        """End requests (None: all) of which no more comes from the engine."""
+        finish = Finish(FinishReason.ERROR, failure=failure)
+        if handles is None:
+            # No step may come that would have seen them.
+            self._unseen = self._unseen_tokens = self._unseen_pairs = 0
+        for handle in list(self._owners) if handles is None else handles:
+            owner = self._owners.get(handle)
+            for index in list(owner.open) if owner is not None else ():
+                consumer = self._finish(handle, index, finish)
+                if consumer is not None:
+                    consumer.report(self.current_load(), self._work)
+
+    def take_requests(self, refusal: Failure | None) -> None:
+        """Refuse requests so from now on, or take them, unless the replica is draining."""
+        if not self._draining:
+            self._refusal = refusal
+
+    def announce(self, membership: bytes) -> None:
+        """Tell all sessions how the replica stands in its host group, and end those that would not understand."""
+        for session in self._sessions:
+            if session.protocol >= PROTOCOL_VERSION:
+                session.announce(membership)
+            elif session.info != self._engine.info or self._refusal is not None:
+                session.close_when_empty("the replica's shape has changed")
 
     def _emit(self, step: EngineStep) -> None:
         touched: set[Consumer] = set()
@@ -210,7 +255,7 @@ class ReplicaServer:
             self.relay.take(step.kv_events)
             if self._kv_timer is None:
                 self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._send_kv)
-        load = self._current_load()
+        load = self.current_load()
         for listener in touched | self._sessions if long_started else touched:
             listener.report(load, self._work)
 
@@ -239,7 +284,7 @@ class ReplicaServer:
         if not self._owners:
             self._idle.set()
 
-    def _current_load(self) -> Load:
+    def current_load(self) -> Load:
         """Return the engine's last load plus what was submitted since: it includes every submit so far."""
         load = self._load
         return Load(
@@ -257,7 +302,7 @@ class ReplicaServer:
         )
 
     def _broadcast_load(self) -> None:
-        load = self._current_load()
+        load = self.current_load()
         for session in self._sessions:
             session.report(load, self._work)
 
@@ -266,7 +311,7 @@ class ReplicaServer:
         said: dict[Session, Load] = {}
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            now, load = time.monotonic(), self._current_load()
+            now, load = time.monotonic(), self.current_load()
             said = {session: known for session, known in said.items() if session in self._sessions}
             for session in self._sessions:
                 quiet = now - session.last_write
@@ -280,8 +325,9 @@ class ReplicaServer:
             return
         self._sessions.add(session)
         session.outbox.adapters = self._adapters
-        self._workers[session.worker] += 1
-        session.report(self._current_load(), self._work)
+        if not session.watches:
+            self._workers[session.worker] += 1
+        session.report(self.current_load(), self._work)
         session.writer = asyncio.create_task(self._write(session, context))
         try:
             while (data := await context.read()) is not grpc.aio.EOF:
@@ -290,7 +336,8 @@ class ReplicaServer:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._sessions.discard(session)
-            self._workers -= Counter((session.worker,))
+            if not session.watches:
+                self._workers -= Counter((session.worker,))
             if session.kv is not None:
                 self._ledger.unsubscribe(session.kv)
             session.writer.cancel()
@@ -311,21 +358,29 @@ class ReplicaServer:
             hello = None
         if hello is None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a session begins with hello")
-        if hello.protocol_version != PROTOCOL_VERSION:
+        spoken = hello.protocol_version
+        if not OLDEST_PROTOCOL <= spoken <= PROTOCOL_VERSION:
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"this replica speaks session protocol {PROTOCOL_VERSION}, the worker {hello.protocol_version}",
+                f"this replica speaks session protocols {OLDEST_PROTOCOL} to {PROTOCOL_VERSION}, the worker {spoken}",
             )
-        await context.write(
-            codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
-        )
-        return Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None, ACK_WINDOW)
+        membership, info = None, self._engine.info
+        if self._group is not None:
+            if spoken >= PROTOCOL_VERSION:
+                membership = self._group.membership()
+            elif self._group.parked:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, self.condition)
+        await context.write(codec.encode_welcome(codec.Welcome(spoken, self._epoch, info, ACK_WINDOW, membership)))
+        kv = self._ledger.subscribe() if hello.kv_updates else None
+        return Session(hello, kv, ACK_WINDOW, info)
 
     async def _write(self, session: Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         # A disconnect of the peer ends the read side, which cancels this task; a failed write needs no own report.
         try:
             while (message := await session.next_message()) is not None:
                 await context.write(message)
+            if session.ended_for:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, session.ended_for)
         except (grpc.RpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
             pass
         except Exception:
@@ -340,6 +395,10 @@ class ReplicaServer:
         if up.kv_resync and session.kv is not None:
             session.kv.restart()
             session.notify()
+        if up.reshape is not None:
+            if self._group is None:
+                raise ProtocolError("this replica is in no host group")
+            self._group.order(up.reshape, session.announce)
         for stream_id, submit in up.submits:
             self._submit(session, stream_id, submit)
         for stream_id in up.cancels:
@@ -365,11 +424,8 @@ class ReplicaServer:
         owner = RequestOwner(consumer, first_stream, submit)
         self._owners[handle] = owner
         self._idle.clear()
-        if self._draining:
-            failure = Finish(FinishReason.ERROR, failure=Failure("draining", "the replica is draining"))
-            for index in range(submit.sampling.n):
-                self._finish(handle, index, failure)
-            consumer.report(self._current_load(), self._work)
+        if self._refusal is not None:
+            self.end((handle,), self._refusal)
             return handle
         self._unseen += submit.sampling.n
         if submit.handoff is None:  # else its KV comes from another replica
@@ -387,62 +443,3 @@ class ReplicaServer:
         if owner is not None:
             self._engine.cancel(handle)
             self._forget(handle, owner)
-
-
-async def serve_pool(
-    engines: list[tuple[str, Engine]],
-    *,
-    drain_seconds: float,
-    stop: asyncio.Event,
-    ready: Callable[[list[str]], None],
-    tls: ServerTls | None = None,
-    watch: StartWatch | None = None,
-    attend: Callable[[int], None] | None = None,
-) -> int:
-    """Serve (address, engine) pairs in this process until `stop` is set, then drain.
-
-    Engines are loaded before anything listens, unless `stop` is set meanwhile. `watch` is told the steps of the start,
-    `READY` after `ready` was called with the addresses. From then on `attend` is called several times a second with the
-    number of open sessions, while this event loop runs. Returns the process's exit status: 0, or 1 when an engine was
-    lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
-    """
-    watch = watch or StartWatch(process_began())
-    servers: list[ReplicaServer] = []
-    attending: asyncio.Task[None] | None = None
-    launched = [engine for _, engine in engines if isinstance(engine, Launched)]
-    if tls is not None:
-        # A real engine takes minutes to load; report unusable files before.
-        server_credentials(tls)
-    try:
-        if not await started(launched, stop, watch.tell):
-            return 0
-        addresses = []
-        for address, engine in engines:
-            server = ReplicaServer(engine, tls=tls)
-            addresses.append(await server.start(address))
-            servers.append(server)
-        ready(addresses)
-        watch.tell(LaunchStep.READY)
-        log.info("started in %s", watch)
-        if attend is not None:
-            attending = asyncio.create_task(_attend(servers, attend))
-        stopping = asyncio.ensure_future(stop.wait())
-        endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
-        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        status = 1 if any(server.failed.done() for server in servers) else 0
-        # A lost engine fails its own streams at once; the other engines in this process still finish theirs.
-        await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
-        return status
-    finally:
-        if attending is not None:
-            attending.cancel()
-        await asyncio.gather(*(server.close() for server in servers))
-        for each in launched:
-            await each.stop()
-
-
-async def _attend(servers: list[ReplicaServer], attend: Callable[[int], None]) -> None:
-    while True:
-        attend(sum(len(server._sessions) for server in servers))
-        await asyncio.sleep(HEARTBEAT_SECONDS)

@@ -13,9 +13,9 @@ import grpc.aio
 import msgspec
 
 from observability.tracing.trace_context import received_trace
-from protos import stock_codec, stock_kv_codec
-from protos import stock_service_codec as codec
 from protos.protocol_error import ProtocolError
+from protos.stock import stock_codec, stock_kv_codec
+from protos.stock import stock_service_codec as codec
 from protos.types import Finish, FinishReason, Load, ReplicaInfo, Submit, TokenLogprobs, Work
 from replicas.consumer import Consumer
 from replicas.kv_relay import KvRelay
@@ -29,6 +29,7 @@ _STATUS: Final = {
     "context_length_exceeded": grpc.StatusCode.INVALID_ARGUMENT,
     "unsupported_parameter": grpc.StatusCode.INVALID_ARGUMENT,
     "draining": grpc.StatusCode.UNAVAILABLE,
+    "moved": grpc.StatusCode.UNAVAILABLE,
     "engine_error": grpc.StatusCode.INTERNAL,
 }
 

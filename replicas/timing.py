@@ -133,7 +133,9 @@ class RooflineTimer:
         expert_tp = shape.tp // shape.ep
         narrow = self._width_efficiency(model.feed_forward / expert_tp)
         shared_narrow = self._width_efficiency(model.heads * model.head_size / shape.tp)
-        memory, compute = gpu.memory_rate * c.memory_efficiency, gpu.fp8_rate * c.compute_efficiency
+        # Per value: wider ones take longer to read, and to multiply.
+        memory = gpu.memory_rate * c.memory_efficiency / model.value_bytes
+        compute = gpu.fp8_rate * c.compute_efficiency / model.value_bytes
         self._shared_read = model.shared_parameters / shape.tp / (memory * shared_narrow)
         self._expert_read = model.expert_parameters / expert_tp / (memory * narrow)
         self._shared_token = 2 * model.shared_parameters / shape.tp / (compute * shared_narrow)
@@ -141,7 +143,13 @@ class RooflineTimer:
         kv_shards = min(shape.tp, model.kv_heads)
         self._kv_token = model.kv_bytes_per_token / kv_shards / (gpu.memory_rate * c.kv_efficiency)
         self._pair = (
-            4 * model.layers * model.heads * model.head_size / shape.tp / (gpu.fp8_rate * c.attention_efficiency)
+            4
+            * model.layers
+            * model.heads
+            * model.head_size
+            * model.value_bytes
+            / shape.tp
+            / (gpu.fp8_rate * c.attention_efficiency)
         )
         collectives = 2 * model.layers if shape.tp > 1 else 0
         ring_bytes = 2 * (shape.tp - 1) / shape.tp * model.hidden * 2

@@ -2,18 +2,27 @@
 
 import asyncio
 import time
+from collections import deque
+from typing import Final
 
 from protos import codec
-from protos.types import Load, Work
+from protos.types import Load, ReplicaInfo, Work
 from replicas.kv_events import KvFeed
 from replicas.outbox import Outbox
+
+#: News kept for a worker that does not read; each says all that the ones before it have said.
+MOST_NEWS: Final = 16
 
 
 class Session:
     """The `Consumer` of a worker's submits. At most `window` steps are unacknowledged; further ones merge."""
 
-    def __init__(self, worker: str, kv: KvFeed | None, window: int) -> None:
-        self.worker = worker
+    def __init__(self, hello: codec.Hello, kv: KvFeed | None, window: int, info: ReplicaInfo) -> None:
+        """`info` is what the worker was told of the replica."""
+        self.worker = hello.worker
+        self.watches = hello.watches
+        self.protocol = hello.protocol_version
+        self.info = info
         self.kv = kv
         self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
         self.streams: set[int] = set()  # open stream ids, of all sequences
@@ -24,8 +33,11 @@ class Session:
         self.last_write = time.monotonic()
         self.writer: asyncio.Task[None] | None = None
         self._window = window
+        self._open = window  # 0 while there are news, so that the wait for steps is where they are looked at
         self._steps = 0  # the engine's count of steps in the last load sent
         self._closing = False
+        self.ended_for = ""
+        self._news: deque[bytes] = deque(maxlen=MOST_NEWS)
         self._wake = asyncio.Event()
 
     def report(self, load: Load, work: Work | None) -> None:
@@ -44,13 +56,19 @@ class Session:
     def request_ended(self, first_stream: int) -> None:
         self.handles.pop(first_stream, None)
 
-    def close_when_empty(self) -> None:
-        """Let the writer end once all is sent: nothing more comes."""
-        self._closing = True
+    def close_when_empty(self, why: str = "") -> None:
+        """Let the writer end once all is sent: nothing more comes, or the session has to be ended for a reason."""
+        self._closing, self.ended_for = True, why
         self._wake.set()
 
     def notify(self) -> None:
         """Wake the writer: there may be something to send."""
+        self._wake.set()
+
+    def announce(self, message: bytes) -> None:
+        """Send a message of its own before any further step."""
+        self._news.append(message)
+        self._open = 0
         self._wake.set()
 
     def acknowledge(self, seq: int) -> None:
@@ -60,8 +78,13 @@ class Session:
             self._wake.set()
 
     async def next_message(self) -> bytes | None:
-        """Return the next step to write, once there is output and room in the window; None: the session has ended."""
-        while not self.outbox or self.sent - self.acked >= self._window:
+        """Return the next message to write, once there are news, or a step and room for it; None: it has ended."""
+        while not self.outbox or self.sent - self.acked >= self._open:
+            if self._news:
+                return self._news.popleft()
+            if self._open != self._window:
+                self._open = self._window
+                continue
             if self._closing and not self.outbox:
                 return None
             self._wake.clear()

@@ -20,6 +20,7 @@ from observability.logs import configure_logging
 from protos.launch_step import LaunchStep
 from protos.pem import PemError
 from protos.types import ReplicaInfo, Role
+from replicas.cli.group_options import add_group_options, check_group, group_of
 from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.preloading import check_preload, preload_meanwhile
 from replicas.cli.replica_engines import engines_of, prepare
@@ -28,8 +29,8 @@ from replicas.cli.trtllm_options import add_trtllm_options
 from replicas.fast_start.standby import NoOrder, wait_for_order
 
 if TYPE_CHECKING:
+    from protos.server_tls import ServerTls
     from replicas.engine import Engine
-    from replicas.server_tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +109,12 @@ def register(
         metavar="PORT",
         help="short for --listen 0.0.0.0:PORT",
     )
+    parser.add_argument(
+        "--metrics",
+        type=_host_and_port,
+        metavar="HOST:PORT",
+        help="serve the engines' load there, over HTTP at /metrics, under the names of trtllm-serve; unset: nowhere",
+    )
     parser.add_argument("--tp", type=positive, default=1, help="tensor parallel degree")
     parser.add_argument("--ep", type=positive, default=1, help="expert parallel degree")
     parser.add_argument("--pp", type=positive, default=1, help="pipeline parallel degree")
@@ -154,6 +161,7 @@ def register(
         metavar="NAME=PATH",
         help="a LoRA adapter that is known by its name; a simulated engine needs no path, but --max-adapters",
     )
+    add_group_options(parser)
     add_simulated_options(parser)
     add_trtllm_options(parser)
     parser.set_defaults(run=partial(_run, load_tokenizer, registration, parser), stood_by=False, workers=None)
@@ -165,6 +173,13 @@ def _address(text: str) -> str:
     if not text.startswith("unix:") and not (host and port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
         raise argparse.ArgumentTypeError("expected HOST:PORT or unix:/PATH, with a port from 0 (any) to 65535")
     return text
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    if text.startswith("unix:"):
+        raise argparse.ArgumentTypeError("expected HOST:PORT")
+    host, _, port = _address(text).rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _any_host(text: str) -> str:
@@ -215,6 +230,7 @@ def _check(arguments: argparse.Namespace, registration: Registration) -> None:
     check_preload(arguments.preload)
     registration.check(arguments)
     _tls(arguments)
+    check_group(arguments)
 
 
 def _ordered(
@@ -281,7 +297,8 @@ def _serve(
     began: float | None,
 ) -> int:
     """Serve until the process shall end. `began`: when it was told what to become, by the monotonic clock."""
-    from replicas.replica_server import AddressInUse, serve_pool
+    from replicas.replica_server import AddressInUse
+    from replicas.serve_pool import serve_pool
     from replicas.startup import StartWatch, process_began
 
     watch = StartWatch(process_began() if began is None else began, announcement.tell)
@@ -307,6 +324,8 @@ def _serve(
             tls=tls,
             watch=watch,
             attend=announcement.attend,
+            metrics=arguments.metrics,
+            group=group_of(arguments, engines[0][1]),
         )
 
     try:
@@ -318,7 +337,7 @@ def _serve(
 
 def _tls(arguments: argparse.Namespace) -> "ServerTls | None":
     """Return the TLS files from the options. Raises ValueError."""
-    from replicas.server_tls import ServerTls
+    from protos.server_tls import ServerTls
 
     certificate, key, client_ca = arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca
     if certificate is None and key is None and client_ca is None:

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,7 @@ def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
     """Make one engine per address, all with the same corpus."""
     from replicas.engine_limits import CapacityPolicy
     from replicas.engines.answer_lengths import Corpus, corpus_sentences
+    from replicas.engines.reshapable_engine import ReshapableEngine
     from replicas.engines.simulated import SimulatedEngine
     from replicas.engines.vocabulary import Vocabulary
 
@@ -96,8 +98,13 @@ def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> 
         eos=end,
     )
 
+    # What can change its shape costs a step a little more.
+    kind: Callable[..., SimulatedEngine] = SimulatedEngine
+    if arguments.group is not None:
+        kind = partial(ReshapableEngine, gpus=arguments.group_gpus)
+
     def make() -> SimulatedEngine:
-        return SimulatedEngine(
+        return kind(
             model=arguments.model,
             profile=arguments.profile,
             corpus=corpus,

@@ -24,6 +24,11 @@ class PendingGuides(Generic[R]):
         """Number of waiting sequences."""
         return sum(request.sampling.n for request, _ in self._held.values())
 
+    @property
+    def handles(self) -> list[int]:
+        """The handles of waiting requests."""
+        return list(self._held)
+
     def add(self, handle: int, request: Submit, work: Work[R]) -> None:
         """Queue a request; call it on the event loop."""
         self._held[handle] = request, work

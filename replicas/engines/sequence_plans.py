@@ -44,8 +44,9 @@ class SequencePlanner:
         script: Script | None = None,
     ) -> None:
         """`output_tokens` fixes the length of answers unless something else does; `rng` draws missing seeds."""
+        #: Most tokens of a sequence, prompt and answer together.
+        self.max_sequence_tokens = max_sequence_tokens
         self._corpus, self._random, self._script = corpus, rng, script
-        self._max_sequence_tokens = max_sequence_tokens
         self._output_tokens = output_tokens
 
     def seeded(self, request: Submit) -> Submit:
@@ -69,7 +70,7 @@ class SequencePlanner:
 
     def room(self, request: Submit) -> int:
         """Return the number of tokens that fit after the prompt."""
-        room = min(request.max_tokens, self._max_sequence_tokens - len(request.prompt_ids))
+        room = min(request.max_tokens, self.max_sequence_tokens - len(request.prompt_ids))
         return room if request.guide is None else min(room, max(1, MAX_GUIDED_TOKENS - request.generated))
 
     def of(

@@ -37,8 +37,9 @@ from replicas.engines.pending_guides import PendingGuides
 from replicas.engines.sequence_plans import SequencePlanner, seed_of
 from replicas.engines.vocabulary import Vocabulary
 from replicas.engines.waiting_adapters import WaitingAdapters
-from replicas.model import ReplicaModel, Sequence
-from replicas.profiles import PROFILES
+from replicas.model import ReplicaModel
+from replicas.profiles import PROFILES, ModelProfile
+from replicas.sequence import Sequence
 from replicas.timing import FixedTimer, RooflineTimer, StepTimer, kv_blocks
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _CATCH_UP_SECONDS = 0.1
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Answer(Sequence):
+class Answer(Sequence):
     """One sequence and what of it has been emitted. Counts are of this attempt's tokens, `offset` of earlier ones."""
 
     handle: int
@@ -66,6 +67,7 @@ class _Answer(Sequence):
     total: int  # tokens of this attempt
     reason: FinishReason
     handoff: Handoff | None
+    scores: bool  # its finish has the logprobs of the prompt
     emitted: int
     finished: bool = False
 
@@ -120,39 +122,34 @@ class SimulatedEngine:
         and `sleep` waits for some; `rng` draws the seeds of requests without one. It reports `version` and
         `tokenizer_hash`. With a `vocabulary` it honours guides and gives the answers of `script`.
         """
-        imitated = profile or (model if model in PROFILES else DEFAULT_PROFILE)
-        if imitated not in PROFILES:
-            raise ValueError(f"no profile {imitated}; there are {', '.join(sorted(PROFILES))}")
         if speed <= 0 or (pace_seconds is not None and pace_seconds < 0):
             raise ValueError("speed must be positive, pace_seconds not negative")
         if script and vocabulary is None:
             raise ValueError("a script needs a vocabulary")
-        sizes = PROFILES[imitated]
-        self.profile = sizes
+        self.profile = sizes = self.profile_of(model, profile)
         blocks = kv_blocks_total or kv_blocks(sizes, shape)
         limits = Limits(blocks, max_batch_size=max_batch_size, max_num_tokens=max_num_tokens, policy=policy)
         timer: StepTimer = RooflineTimer(sizes, shape, speed=speed)
         if instant or pace_seconds is not None:
             timer = FixedTimer(0.0 if instant else pace_seconds or 0.0)
-        self._model: ReplicaModel[_Answer] = ReplicaModel(limits, timer)
+        self._model = self._model_of(limits, timer)
         self._corpus = corpus
         self._vocabulary = vocabulary
         self._guided: PendingGuides[list[Composed] | Failure] = PendingGuides(self._composed)
         self._instant = instant
         self._clock, self._sleep = clock, sleep
-        self._requests: dict[int, list[_Answer]] = {}
+        self._requests: dict[int, list[Answer]] = {}
         self._finishes: list[tuple[int, int, Finish]] = []
         self._events: list[KvEvent] = self._model.cache.drain_events()
         self._started: list[tuple[int, int]] = []
         self._wake = asyncio.Event()
-        self._adapters: WaitingAdapters[_Answer] = WaitingAdapters(
+        self._adapters: WaitingAdapters[Answer] = WaitingAdapters(
             adapters, max_adapters, 0.0 if instant else adapter_load_seconds / speed, self._model.submit
         )
         self.info = ReplicaInfo(
             model=model,
             engine="simulated",
-            fingerprint=f"simulated-{imitated}-tp{shape.tp}"
-            + "".join(f"-{name}{degree}" for name, degree in (("ep", shape.ep), ("pp", shape.pp)) if degree > 1),
+            fingerprint=fingerprint_of(sizes, shape),
             shape=shape,
             role=role,
             max_batch_size=max_batch_size,
@@ -162,6 +159,7 @@ class SimulatedEngine:
             max_num_tokens=max_num_tokens,
             reserves_output=policy is CapacityPolicy.GUARANTEED_NO_EVICT,
             features=Feature.TOKENS
+            | Feature.PROMPT_LOGPROBS
             | (Feature.LORA if max_adapters else Feature.NONE)
             | (Feature.NONE if vocabulary is None else Feature.GUIDED | Feature.GUIDE_RESUMES),
             adapters=adapters if max_adapters else (),
@@ -175,6 +173,17 @@ class SimulatedEngine:
             output_tokens=output_tokens,
             script=Script(script, vocabulary) if vocabulary is not None and script else None,
         )
+
+    @staticmethod
+    def profile_of(model: str, profile: str | None) -> ModelProfile:
+        """Return the profile that an engine imitates. Raises ValueError for one that there is not."""
+        imitated = profile or (model if model in PROFILES else DEFAULT_PROFILE)
+        if imitated not in PROFILES:
+            raise ValueError(f"no profile {imitated}; there are {', '.join(sorted(PROFILES))}")
+        return PROFILES[imitated]
+
+    def _model_of(self, limits: Limits, timer: StepTimer) -> ReplicaModel[Answer]:
+        return ReplicaModel(limits, timer)
 
     def submit(self, handle: int, request: Submit) -> None:
         """Queue the request, or refuse it with a failed finish in the next step."""
@@ -202,7 +211,7 @@ class SimulatedEngine:
         for answer in group:
             if not answer.finished:
                 answer.finished = True
-                self._finishes.append((handle, answer.index, _finish(answer, FinishReason.CANCELLED)))
+                self._finishes.append((handle, answer.index, finish_of(answer, FinishReason.CANCELLED)))
         self._wake.set()
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
@@ -245,7 +254,7 @@ class SimulatedEngine:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    def _step(self, ended: list[_Answer]) -> EngineStep:
+    def _step(self, ended: list[Answer]) -> EngineStep:
         deltas = self._deltas()
         work = self._model.work
         finishes, self._finishes = self._finishes, []
@@ -254,7 +263,10 @@ class SimulatedEngine:
                 continue
             if answer.total > answer.emitted:
                 deltas.append(self._delta(answer, answer.total))
-            finishes.append((answer.handle, answer.index, _finish(answer, answer.reason)))
+            finish = finish_of(answer, answer.reason)
+            if answer.scores:
+                finish = msgspec.structs.replace(finish, prompt_logprobs=self._of_prompt(answer))
+            finishes.append((answer.handle, answer.index, finish))
             answer.finished = True
             if all(other.finished for other in self._requests[answer.handle]):
                 del self._requests[answer.handle]
@@ -292,7 +304,7 @@ class SimulatedEngine:
             answer.emitted = produced
         return deltas
 
-    def _delta(self, answer: _Answer, produced: int) -> Delta:
+    def _delta(self, answer: Answer, produced: int) -> Delta:
         """Return what the sequence has produced and not yet emitted."""
         first, last = answer.offset + answer.emitted, answer.offset + produced
         cached = answer.cached if answer.emitted == 0 else None
@@ -304,6 +316,10 @@ class SimulatedEngine:
         if alternatives is not None:
             logprobs = [logprobs_of(t, first + i, alternatives, self._corpus) for i, t in enumerate(tokens)]
         return Delta(answer.handle, answer.index, tokens, logprobs, cached)
+
+    def _of_prompt(self, answer: Answer) -> tuple[TokenLogprobs, ...]:
+        alternatives, corpus = answer.logprobs or 0, self._corpus
+        return tuple(logprobs_of(t, at, alternatives, corpus) for at, t in enumerate(answer.ids[1:], 1))
 
     def _refusal(self, request: Submit) -> Failure | None:
         """Return why this engine cannot run the request, if it cannot."""
@@ -350,7 +366,7 @@ class SimulatedEngine:
             self._start(handle, request, self._answers(handle, request, answers))
         self._wake.set()
 
-    def _start(self, handle: int, request: Submit, group: list[_Answer]) -> None:
+    def _start(self, handle: int, request: Submit, group: list[Answer]) -> None:
         self._requests[handle] = group
         if request.adapter is None:
             self._model.submit(group, self._clock())
@@ -363,11 +379,11 @@ class SimulatedEngine:
             finish = Finish(reason, prompt_tokens=len(request.prompt_ids), failure=failure)
             self._finishes.append((handle, k, finish))
 
-    def _answers(self, handle: int, request: Submit, composed: "list[Composed] | None" = None) -> list[_Answer]:
+    def _answers(self, handle: int, request: Submit, composed: "list[Composed] | None" = None) -> list[Answer]:
         courses, handoff = self._planner.of(request, composed)
         limit = 1 if request.prefill_only else self._planner.room(request)
         return [
-            _Answer(
+            Answer(
                 prompt=len(request.prompt_ids),
                 steps=course.total + (course.reason is FinishReason.STOP),
                 limit=limit,
@@ -383,13 +399,22 @@ class SimulatedEngine:
                 total=course.total,
                 reason=course.reason,
                 handoff=handoff,
+                scores=k == 0 and request.sampling.prompt_logprobs and request.handoff is None,
                 emitted=int(request.handoff is not None),
             )
             for k, course in enumerate(courses)
         ]
 
 
-def _finish(answer: _Answer, reason: FinishReason) -> Finish:
+def fingerprint_of(profile: ModelProfile, shape: Shape) -> str:
+    """Return what tells engines of this kind apart."""
+    more = "".join(f"-{name}{degree}" for name, degree in (("ep", shape.ep), ("pp", shape.pp)) if degree > 1)
+    return f"simulated-{profile.name}-tp{shape.tp}{more}"
+
+
+def finish_of(answer: Answer, reason: FinishReason, failure: Failure | None = None) -> Finish:
+    """Return a sequence's finish, as far as it has come."""
+
     def micros(start: float | None, end: float | None) -> int:
         return 0 if start is None or end is None else max(0, round((end - start) * 1e6))
 
@@ -403,5 +428,6 @@ def _finish(answer: _Answer, reason: FinishReason) -> Finish:
             prefill_us=micros(answer.admitted, answer.ended if answer.first_token is None else answer.first_token),
             decode_us=micros(answer.first_token, answer.ended),
         ),
+        failure=failure,
         handoff=answer.handoff if reason is FinishReason.LENGTH else None,
     )

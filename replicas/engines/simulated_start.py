@@ -35,9 +35,8 @@ class SimulatedStart:
         With `dummy_request` the engine answers one before it counts as ready: its prompt is so short that it leaves
         nothing in the KV cache.
         """
-        self.info: ReplicaInfo = engine.info
         self.submit, self.cancel = engine.submit, engine.cancel
-        self._engine = engine
+        self.engine = engine
         #: What the dummy request's steps told of the KV cache, for whoever runs the engine next.
         self._told: EngineStep | None = None
         self._steps = (
@@ -47,6 +46,11 @@ class SimulatedStart:
             (LaunchStep.WARM_UP, times.warm_up - (times.first_token if dummy_request else 0.0)),
         )
         self._dummy_request, self._speed, self._sleep = dummy_request, speed, sleep
+
+    @property
+    def info(self) -> ReplicaInfo:
+        """The engine's description."""
+        return self.engine.info
 
     async def start(self, tell: Tell) -> None:
         """Take the time of each step. Raises StartFailed."""
@@ -64,7 +68,7 @@ class SimulatedStart:
         if self._told is not None:
             told, self._told = self._told, None
             emit(told)
-        await self._engine.run(emit)
+        await self.engine.run(emit)
 
     async def _answer_one(self) -> None:
         answered: asyncio.Future[FinishReason] = asyncio.get_running_loop().create_future()
@@ -76,9 +80,9 @@ class SimulatedStart:
                 if handle == _DUMMY and not answered.done():
                     answered.set_result(finish.reason)
 
-        running = asyncio.ensure_future(self._engine.run(emit))
+        running = asyncio.ensure_future(self.engine.run(emit))
         try:
-            self._engine.submit(_DUMMY, Submit("warm-up", [1], 1, sampling=Sampling(seed=0)))
+            self.engine.submit(_DUMMY, Submit("warm-up", [1], 1, sampling=Sampling(seed=0)))
             await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
             if not answered.done() or answered.result() is FinishReason.ERROR:
                 raise StartFailed("the engine does not answer a request of one token")

@@ -28,11 +28,16 @@ class _Note(msgspec.Struct, frozen=True):
 class ExplainedPolicy:
     """Records the decisions for one request, each with the scores just before it."""
 
-    def __init__(self, policy: RoutingPolicy, *, model: str, name: str) -> None:
-        """`model` and `name` (of the policy) appear in the explanation."""
+    def __init__(
+        self, policy: RoutingPolicy, *, model: str, name: str, version_of: Callable[[int], str] = lambda needs: ""
+    ) -> None:
+        """`model` and `name` (of the policy) appear in the explanation, and the version among a request's needs, as
+        `version_of` gives it.
+        """
         self._policy = policy
         self._model = model
         self._name = name
+        self._version_of = version_of
         self._request: RouteRequest | None = None
         self._waiting = 0
         self._left_out: Callable[[], Mapping[str, str]] = dict
@@ -127,6 +132,7 @@ class ExplainedPolicy:
             max_tokens=request.max_tokens,
             expected_output_tokens=request.expected_output,
             waiting=self._waiting,
+            version=self._version_of(request.needs),
         )
 
 

@@ -39,7 +39,7 @@ class RouteExplanation(msgspec.Struct, frozen=True):
     `cached_tokens` and `expected_ttft_seconds` are the policy's predictions for the chosen replica, the latter None
     where it predicts none. `waiting` requests waited for admission in this worker. `candidates` are in the policy's
     order, the best first and the excluded last; `left_out` of them are not shown. `earlier` lists the places of
-    attempts before a failover.
+    attempts before a failover. `version` is the one that serves the request, where the model's requests go by version.
     """
 
     request_id: str
@@ -57,6 +57,7 @@ class RouteExplanation(msgspec.Struct, frozen=True):
     candidates: tuple[Candidate, ...] = ()
     left_out: int = 0
     earlier: tuple[Place, ...] = ()
+    version: str = ""
 
 
 def brief(explanation: RouteExplanation) -> str:
@@ -90,6 +91,7 @@ def _head(explanation: RouteExplanation) -> dict[str, Any]:
         "policy": explanation.policy,
         "reason": explanation.reason,
         "replica": explanation.replica,
+        **({"version": explanation.version} if explanation.version else {}),
         **({"prefill": explanation.prefill} if explanation.prefill else {}),
         "prompt_tokens": explanation.prompt_tokens,
         "cached_tokens": explanation.cached_tokens,

@@ -117,7 +117,10 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """Report: a replica is gone for good, so its state can be dropped. Another of the same id may join later."""
+    """Report: a replica is gone for good, or has another shape from now on, so its state can be dropped.
+
+    Another of the same id may join.
+    """
 
     replica_id: str
 

@@ -84,6 +84,11 @@ class Receiver(Protocol):
         """Sink of the tokens, unless the stream's own `sink` is changed."""
         ...
 
+    @property
+    def most_tokens(self) -> int:
+        """KV tokens that each of its sequences may take: the prompt's, and as many as its answer may have."""
+        ...
+
     def started(self, cached_tokens: int) -> None:
         """The prompt has been computed, `cached_tokens` of it from the cache. At most once, before the tokens."""
         ...

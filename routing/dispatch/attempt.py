@@ -2,7 +2,8 @@
 
 from typing import Final, Protocol
 
-from protos.errors import PenstockError, ReplicaFailed, from_failure
+from protos.errors import PenstockError, ReplicaFailed
+from protos.failures import from_failure
 from protos.types import Finish, FinishReason, Submit, Timing
 from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Leg, Relay, Sink
@@ -84,6 +85,11 @@ class Attempt:
         return range(self.sequence, self.sequence + self.sequences)
 
     @property
+    def most_tokens(self) -> int:
+        """KV tokens that each of its sequences may take."""
+        return self.route.prompt_tokens + self.submit.max_tokens
+
+    @property
     def tokens(self) -> int:
         """Tokens that its sequences have by now, including those from before."""
         if self.relay is not None:
@@ -135,7 +141,7 @@ class Attempt:
 def error_of(finish: Finish) -> PenstockError | None:
     """Return the error of a finish, if it has one."""
     if finish.failure is not None:
-        return from_failure(finish.failure.code, finish.failure.message, finish.failure.param)
+        return from_failure(finish.failure)
     if finish.reason in _SOUND:
         return None
     return ReplicaFailed("The model's engine ended this request.")

@@ -75,7 +75,8 @@ class PairAttempt(Attempt):
         first, timing = self._prefilled[index], finish.timing
         waited = timing.queue_us + timing.prefill_us
         joined = Timing(first.timing.queue_us + waited, first.timing.prefill_us, timing.decode_us)
-        return Finish(finish.reason, first.prompt_tokens, first.cached_tokens, finish.completion_tokens, joined)
+        counts = first.prompt_tokens, first.cached_tokens, finish.completion_tokens
+        return Finish(finish.reason, *counts, joined, prompt_logprobs=first.prompt_logprobs)
 
     def close(self) -> None:
         """Cancel upstream what has not finished: now where that is safe, else as soon as it is."""
@@ -152,6 +153,11 @@ class Orphan:
         self._leg = leg
         self._alarm = asyncio.get_running_loop().call_later(ORPHAN_SECONDS, self._end)
         leg.sink = leg.receiver = self
+
+    @property
+    def most_tokens(self) -> int:
+        """None that anybody waits for."""
+        return 0
 
     @property
     def sink(self) -> "Orphan":

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from protos.errors import PenstockError
+from protos.errors import PenstockError, SequenceMoved
 from protos.types import Role, Work
 from routing.contracts.hedging_settings import Hedging
 from routing.contracts.policy import (
@@ -29,12 +29,15 @@ from routing.dispatch.attempt import Attempt
 from routing.dispatch.retry_budget import RetryBudget
 from routing.estimates.silent_steps import is_silent
 from routing.fleet.fleet import Fleet
+from routing.policies.measures import kv_capacity
 from routing.prefix.prefix_directory import Prefix
 
 log = logging.getLogger(__name__)
 
 
 _UNKNOWN: Final = Prefix((), {})
+#: The reason of decisions that follow a request's KV cache.
+HAS_KV_CACHE: Final = "has its KV cache"
 
 
 class DispatchContext:
@@ -73,7 +76,8 @@ class DispatchContext:
         """Whether the decision can still be followed."""
         fleet = self.fleet
         if decision.replica.id not in fleet.ready_ids:
-            return False
+            # A replica that takes a request over may not have told this worker yet that it is no longer parked.
+            return decision.reason == HAS_KV_CACHE
         return decision.prefill is None or fleet.takes(decision.prefill.id)
 
     def choose(
@@ -84,6 +88,8 @@ class DispatchContext:
         Raises `failure` when there is none, or ReplicaUnavailable where that is None.
         """
         candidates = self.fleet.candidates(exclude, route.needs, route.adapter)
+        if self.fleet.narrow_tokens:
+            candidates = [view for view in candidates if not 0 < kv_capacity(view) < route.prompt_tokens]
         if whole:
             candidates = [view for view in candidates if view.role is Role.BOTH]
         if candidates:
@@ -92,6 +98,29 @@ class DispatchContext:
             except NoCandidate:
                 pass
         raise failure or self.fleet.unavailable()
+
+    def taker(
+        self, route: RouteRequest, tried: Sequence[str], error: PenstockError | None
+    ) -> tuple[RouteRequest, Decision | None]:
+        """Return the decision for the replica that has a request's KV cache, where `error` says that it has moved.
+
+        The route then says that it is cached there. None: there is no such replica, or it does not take the request.
+        """
+        if not isinstance(error, SequenceMoved):
+            return route, None
+        view = self.fleet.taker(error.moved_to, route.needs, route.adapter)
+        if view is None or view.id in tried:
+            return route, None
+        # Its last block is not full, and the last token is always computed.
+        block = view.kv_block_tokens
+        held = (route.prompt_tokens - 1) // block * block if block else 0
+        route = msgspec.structs.replace(route, cached={**route.cached, view.id: held})
+        return route, Decision(view, None, HAS_KV_CACHE)
+
+    def moved(self, route: RouteRequest) -> RouteRequest:
+        """Return the route of a request for whose version no replica is left; the same where no other may serve it."""
+        needs = self.fleet.moved(route.needs)
+        return route if needs == route.needs else msgspec.structs.replace(route, needs=needs)
 
     def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
         """Look up a prompt in the replicas' caches; empty where the policy does not use prefixes."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from observability.logs import RateLimit
-from protos.errors import AnswerLost, InternalError, PenstockError, ReplicaUnavailable
+from protos.errors import AnswerLost, InternalError, PenstockError, ReplicaUnavailable, SequenceMoved
 from protos.types import Finish, FinishReason, Submit
 from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Relay
@@ -29,6 +29,9 @@ log.addFilter(RateLimit(per_second=20))
 
 #: Seconds to the deadline below which a request without a token is not retried.
 LEAST_SECONDS: Final = 0.05
+#: Seconds for which a request that lost its replica waits for a member of a host group, where no other replica is
+#: left: members notice within 2 s that the wide replica is gone, and serve their own GPUs again.
+MEMBER_SECONDS: Final = 4.0
 _NO_HISTORY: Final = History()
 
 
@@ -168,7 +171,8 @@ class FailoverStream(Inbox):
         untouched = not tokens and self._over.isdisjoint(attempt.indices)
         if history is None or attempt.relay is not None:
             raise error
-        log.warning(
+        log.log(
+            logging.DEBUG if isinstance(error, SequenceMoved) else logging.WARNING,
             "request %s: replica %s failed %s: %s",
             attempt.route.request_id,
             attempt.replica_id,
@@ -183,11 +187,15 @@ class FailoverStream(Inbox):
     def _retry(self, attempt: Attempt, history: History, error: PenstockError) -> None:
         """Send the submit once more. Raises `error` when it may not be retried."""
         dispatch_context = self._dispatch_context
-        now = dispatch_context.clock()
-        if attempt.route.deadline - now < LEAST_SECONDS or not dispatch_context.budget.take():
+        route = msgspec.structs.replace(attempt.route, now=dispatch_context.clock())
+        if isinstance(error, SequenceMoved):
+            self.migrations += 1
+        elif route.deadline - route.now < LEAST_SECONDS or not dispatch_context.budget.take():
             raise error
-        self.retries += 1
-        self._place(msgspec.structs.replace(attempt.route, now=now), attempt.submit, history, error)
+        else:
+            self.retries += 1
+        route, taker = dispatch_context.taker(route, history.tried, error)
+        self._place(route, attempt.submit, history, error, taker)
 
     def _continue(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
         """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot.
@@ -209,8 +217,9 @@ class FailoverStream(Inbox):
             route = continued_route(self.route, len(tokens), cached, now, guided=guided)
             own = history if attempt.sequences == 1 else history.for_sequence(len(tokens), before)
             self.migrations += 1
+            route, taker = dispatch_context.taker(route, own.tried, error)
             try:
-                self._place(route, continuation(submit, index, tokens), own, error)
+                self._place(route, continuation(submit, index, tokens), own, error, taker)
             except PenstockError:
                 if not guided or not tokens:
                     raise
@@ -236,14 +245,27 @@ class FailoverStream(Inbox):
         history: History,
         failure: PenstockError | None,
         decision: Decision | None = None,
+        until: float | None = None,
     ) -> None:
         """Send a submit where `decision` or the policy says. Raises `failure` (ReplicaUnavailable where that is None)
         when no replica takes it.
+
+        A submit after a loss waits for members of host groups, in all `until` the given time.
         """
         dispatch_context, kv_tokens = self._dispatch_context, self._kv_tokens(route, submit)
         while True:
             if decision is None or not dispatch_context.takes(decision):
-                decision = dispatch_context.choose(route, history.tried, failure)
+                try:
+                    decision = dispatch_context.choose(route, history.tried, failure)
+                except PenstockError:
+                    # Nothing of it has been answered: it may still be another version's.
+                    moved = dispatch_context.moved(route) if submit is self._submit else route
+                    if moved is route:
+                        if failure is None or not self._awaits_member(route, submit, history, failure, until):
+                            raise
+                        return
+                    route = self.route = moved
+                    decision = dispatch_context.choose(route, history.tried, failure)
             kind = Attempt if decision.prefill is None else PairAttempt
             attempt = kind(self, route, decision, submit, history)
             try:
@@ -253,6 +275,27 @@ class FailoverStream(Inbox):
                 continue
             self._enter(attempt)
             return
+
+    def _awaits_member(
+        self, route: RouteRequest, submit: Submit, history: History, failure: PenstockError, until: float | None
+    ) -> bool:
+        """Whether a submit that nothing takes waits for a member of a host group; it is placed with the next change."""
+        dispatch_context = self._dispatch_context
+        fleet, now = dispatch_context.fleet, dispatch_context.clock()
+        last = min(now + MEMBER_SECONDS, route.deadline) if until is None else until
+        if now >= last or not fleet.awaits_member:
+            return False
+
+        def again() -> None:
+            # Closed or failed meanwhile, or the sequence's reader has had enough.
+            if self._overflow is not None and not (submit is not self._submit and submit.sequence in self._over):
+                # Whoever was tried may be another replica by now.
+                anew = msgspec.structs.replace(history, tried=())
+                placed = msgspec.structs.replace(route, now=dispatch_context.clock())
+                self._guarded(lambda: self._place(placed, submit, anew, failure, None, last))
+
+        fleet.awaited.add(again, last - now)
+        return True
 
     def _kv_tokens(self, route: RouteRequest, submit: Submit) -> int | None:
         """Return the KV tokens that the submit is expected to fill; None: unknown."""

@@ -23,6 +23,8 @@ LEAST_ROOM: Final = 1.25
 REST_PART: Final = 0.85
 #: Share of an answer's expected length over which it may make up for a standstill.
 HORIZON_PART: Final = 0.1
+#: Weight of one step in how many prompt tokens are computed for each token of an answer.
+RATIO_RATE: Final = 1e-4
 #: Full steps of prompts up to which a prefill replica takes one more: one is being computed, as its last report shows
 #: it, and the next must be there when that ends.
 PREFILL_STEPS: Final = 2
@@ -37,10 +39,18 @@ class Pacing:
     def __init__(self, tpot: float) -> None:
         self._tpot = tpot
         self._means = StepMeans()
+        # Means of a step, which both begin at 0: their ratio is right from the first step on.
+        self._prompt_tokens = self._answer_tokens = 0.0
+        #: Prompt tokens that are computed for each token of an answer.
+        self._ratio = 0.0
 
     def stepped(self, view: ReplicaView, work: Work) -> None:
         """Note steps of a replica, of which `work` was the last."""
         self._means.stepped(view, work)
+        self._prompt_tokens += RATIO_RATE * (work.prefill_tokens - self._prompt_tokens)
+        self._answer_tokens += RATIO_RATE * (work.sequences - self._answer_tokens)
+        if self._answer_tokens:
+            self._ratio = self._prompt_tokens / self._answer_tokens
 
     def left(self, replica_id: str) -> None:
         """Drop a replica that is gone for good."""
@@ -65,7 +75,12 @@ class Pacing:
             return True  # the engine's step size and step times are unknown
         if view.role is Role.PREFILL:
             return backlog <= PREFILL_STEPS * view.max_num_tokens
-        tpot = max(self._tpot * strain, LEAST_ROOM * replicas.decode(1))
+        lone, usual = replicas.decode(1), self._ratio * replicas.token_seconds
+        tpot = max(self._tpot * strain, LEAST_ROOM * lone)
+        if lone + usual > self._tpot:
+            # No two usual requests keep the target together: to aim at it would have all wait for a replica that runs
+            # nothing. This aim lets a usual prompt in beside a lone answer.
+            tpot = max(tpot, lone + usual / HORIZON_PART)
         ahead = (backlog + fresh) * replicas.token_seconds
         if ahead <= STEP_PART * tpot - replicas.context_seconds * load.tokens_in_flight:
             return True

@@ -5,6 +5,7 @@ from typing import Final
 
 from protos.types import Role, Shape, Work
 from routing.contracts.policy import ReplicaView
+from routing.contracts.versions import VERSIONS
 from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_model import StepModel
 
@@ -66,30 +67,35 @@ class ReplicaClass:
 
 
 class ReplicaClasses:
-    """The classes of one model's replicas, by pool. A new one starts from the one with the nearest size.
+    """The classes of one model's replicas. A new one starts from the one with the nearest size.
 
-    Each pool of engines that report no steps is a class of its own, since its shape is unknown.
+    Each pool of engines that report no steps is a class of its own, since its shape is unknown. Pools of two versions
+    are of two classes. A replica keeps its class until it has `left`.
     """
 
     def __init__(self) -> None:
-        self._by_pool: dict[str, ReplicaClass] = {}
-        self._by_class: dict[tuple[Shape, Role], ReplicaClass] = {}
+        self._by_id: dict[str, ReplicaClass] = {}
+        self._by_class: dict[tuple[Shape, Role, int, str], ReplicaClass] = {}
 
     def of(self, view: ReplicaView) -> ReplicaClass:
         """Return the class of a replica."""
-        found = self._by_pool.get(view.pool)
+        found = self._by_id.get(view.id)
         if found is None:
-            found = self._new(view.shape) if is_silent(view) else self._class_of(view.shape, view.role)
-            self._by_pool[view.pool] = found
+            found = self._by_id[view.id] = self._class_of(view)
         return found
 
-    def _class_of(self, shape: Shape, role: Role) -> ReplicaClass:
-        found = self._by_class.get((shape, role))
+    def left(self, replica_id: str) -> None:
+        """Drop a replica that is gone, or of another shape from now on; its class stays known."""
+        self._by_id.pop(replica_id, None)
+
+    def _class_of(self, view: ReplicaView) -> ReplicaClass:
+        kind = (view.shape, view.role, view.features & VERSIONS, view.pool if is_silent(view) else "")
+        found = self._by_class.get(kind)
         if found is None:
-            found = self._by_class[shape, role] = self._new(shape)
+            found = self._by_class[kind] = self._new(view.shape)
         return found
 
     def _new(self, shape: Shape) -> ReplicaClass:
-        known = [(other, made) for other, made in self._by_class.items() if made.model.steps]
-        nearest = min(known, key=lambda pair: abs(pair[0][0].gpus - shape.gpus), default=None)
+        known = [(kind[0], made) for kind, made in self._by_class.items() if made.model.steps and not kind[3]]
+        nearest = min(known, key=lambda pair: abs(pair[0].gpus - shape.gpus), default=None)
         return ReplicaClass(StepModel(shape.gpus, nearest[1].model if nearest else None))

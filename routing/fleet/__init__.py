@@ -1,1 +1,1 @@
-"""The replicas of one model: membership, connections, health, and the snapshot that policies see."""
+"""The replicas of one model: which are wanted, connections, health, and the snapshot that policies see."""

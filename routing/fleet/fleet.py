@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from math import inf
 
 from protos.errors import ReplicaDraining, ReplicaUnavailable, UpstreamRateLimited
@@ -13,25 +12,26 @@ from protos.features import Feature
 from protos.types import Role, Submit, Work
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
-from routing.fleet.membership import Membership
+from routing.contracts.versions import VersionBits
+from routing.fleet.alike import as_fast_as_each_other, serving_of, stand_in_key
+from routing.fleet.host_groups import Awaited, awaits_member, held_by_widths, with_epoch
 from routing.fleet.replica_statuses import ReplicaStatuses, Roster
 from routing.fleet.ticker import Ticker
+from routing.fleet.wanted_replicas import WantedReplicas
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.panic import may_eject
 from routing.health.replica_health import STEPPING_SECONDS
-from routing.health.replica_pace import LEAST_PEERS, Pace, slow_replicas
+from routing.health.replica_pace import Pace, SlowPeers
 from routing.health.replica_status import ReplicaStatus, State
 from routing.policies.abilities import Abilities, known_adapters
 from routing.prefix.prefix_directory import PrefixDirectory
-from routing.transports.replica_connection import Listener, ReplicaConnection, TransportContext
+from routing.transports.replica_connection import Listener, ReplicaConnection, TransportContext, no_marks
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.shared_parts import SharedParts
 from routing.transports.transport_registry import connection_to
 
 log = logging.getLogger(__name__)
 
-#: How long, in seconds, a replica must be much slower than its peers before it is ejected.
-SLOW_SECONDS = 5.0
 #: Ticks at a time of a fleet whose replicas need nothing of them but to be counted.
 CALM_TICKS = 4
 #: Seconds between comparisons of the replicas' paces.
@@ -42,7 +42,7 @@ class Fleet:
     """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
 
     `on_work` is called for each step that an engine reports, with the replica's view after it, and `on_left` with the
-    id of a replica that is gone for good.
+    id of a replica that is gone for good, or has another shape from now on.
     """
 
     def __init__(
@@ -54,29 +54,36 @@ class Fleet:
         abilities: Abilities | None = None,
         clock: Callable[[], float] = time.monotonic,
         shared: SharedParts | None = None,
+        versions: VersionBits | None = None,
     ) -> None:
         """`worker` names this process to replicas, `prefixes` follows their KV caches, `clock` counts seconds.
 
-        `abilities` matches replicas with requests' needs; `shared` has what it uses together with other fleets.
+        `abilities` matches replicas with requests' needs; `shared` has what it uses together with other fleets;
+        `versions` are the model's, where its requests go by version.
         """
         self.prefixes = prefixes
-        self._abilities = abilities or Abilities()
+        self._abilities = abilities or Abilities(versions=versions)
         self.on_load: Callable[[], None] = _ignore
         self.on_work: Callable[[ReplicaView, Work], None] = _ignore
         self.on_left: Callable[[str], None] = _ignore
         self._clock = clock
         self._shared = shared or SharedParts()
-        listener = Listener(self._refresh, self._loaded, self._worked, self._failing, self._touch)
-        self._transport_context = TransportContext(worker, listener, clock, prefixes, self._shared)
+        listener = Listener(self._refresh, self._loaded, self._worked, self._failing, self._touch, self._reshaped)
+        marks = no_marks if versions is None else versions.marks
+        self._transport_context = TransportContext(worker, listener, clock, prefixes, self._shared, marks)
         self._connections = {spec.id: connection_to(spec, self._transport_context) for spec in specs}
-        self._members = Membership(connection.spec for connection in self._connections.values())
+        self.members = WantedReplicas(connection.spec for connection in self._connections.values())
         self._closing: set[asyncio.Task[None]] = set()
         self._prove_first = False
+        #: The replicas that serve, and those among which a request finds the version that it needs.
         self._ready: tuple[ReplicaConnection, ...] = ()
+        self._all_ready: tuple[ReplicaConnection, ...] = ()
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
-        self._roster = Roster()
-        self._statuses = ReplicaStatuses()
+        self._roster, self._statuses = Roster(), ReplicaStatuses()
+        self.awaited = Awaited()
+        #: KV tokens that the narrowest and the widest shape hold, and both of shapes that launchers make; 0: none does.
+        self.narrow_tokens, self.wide_tokens = self.launched = (0, 0)
         #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
         self._is_still = False
         self._may_skip = self._skipped = 0
@@ -86,13 +93,13 @@ class Fleet:
         #: Replicas drained by operators -> when, by `clock`, the streams still open there are ended.
         self._drains: Mapping[str, float] = {}
         self._paces = {id_: Pace() for id_ in self._connections}
-        self._slow_since: dict[str, float] = {}
+        self._slow = SlowPeers()
         self._judged_at = clock()
         #: It is there between `start` and `aclose`.
         self._ticker: Ticker | None = None
 
     def __len__(self) -> int:
-        return len(self._connections) - len(self._members.leaving)
+        return len(self._connections) - len(self.members.leaving)
 
     def start(self, *, prove_first: bool = False) -> None:
         """Begin to connect to every replica and to tick them.
@@ -117,13 +124,13 @@ class Fleet:
     def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
         """Replace the fleet's replicas; call it after `start`.
 
-        A replica that is not among them gets no more requests. Its streams may end within `membership.LEAVE_SECONDS`;
-        after that they end with ReplicaDraining, so that they go on elsewhere, and the replica's state is dropped.
+        A replica that is not among them gets no more requests. Its streams may end within LEAVE_SECONDS; after that
+        they end with ReplicaDraining, so that they go on elsewhere, and the replica's state is dropped.
         """
         present = {id_: connection.spec for id_, connection in self._connections.items()}
-        before = set(self._members.leaving)
-        self._members.want(specs, present, self._clock())
-        for id_ in sorted(self._members.leaving.keys() - before):
+        before = set(self.members.leaving)
+        self.members.want(specs, present, self._clock())
+        for id_ in sorted(self.members.leaving.keys() - before):
             log.info("replica %s at %s is no longer among the replicas", id_, present[id_].address)
         self._connect_missing()
         self._refresh()
@@ -142,7 +149,7 @@ class Fleet:
     @property
     def ready_replicas(self) -> int:
         """Number of replicas that take requests."""
-        return len(self._ready)
+        return len(self._all_ready)
 
     @property
     def refused_replicas(self) -> int:
@@ -151,19 +158,19 @@ class Fleet:
 
     async def wait_ready(self, minimum: int) -> None:
         """Return once `minimum` replicas, or all if there are fewer, can take a request."""
-        while len(self._ready) < min(minimum, len(self)):
+        while len(self._all_ready) < min(minimum, len(self)):
             await self._refreshed.wait()
 
     async def wait_tried(self, minimum: int) -> None:
         """Return as `wait_ready` does, or once it is known of all that waiting would not help."""
-        while len(self._ready) < min(minimum, len(self)) and not all(c.tried for c in self._connections.values()):
+        while len(self._all_ready) < min(minimum, len(self)) and not all(c.tried for c in self._connections.values()):
             await self._refreshed.wait()
 
     def problems(self) -> dict[str, str]:
         """Return why each replica that takes no requests does not, by id; for operators, not for clients."""
         found = {}
         for id_, connection in self._connections.items():
-            if id_ not in self.ready_ids:
+            if id_ not in self._roster.ready:
                 state, reason = self._roster.state(connection)
                 found[id_] = reason or state.value
         return found
@@ -184,7 +191,7 @@ class Fleet:
         if not (needs or adapter or exclude or self._returning):
             return [c.view for c in ready]
         if needs:
-            ready = [c for c in ready if not needs & ~c.view.features]
+            ready = [c for c in self._all_ready if not needs & ~c.view.features]
         if adapter:
             ready = [c for c in ready if self._abilities.can(c, needs, adapter)]
         if exclude:
@@ -203,12 +210,16 @@ class Fleet:
 
     def why_not(self, needs: int, adapter: str = "") -> dict[str, str]:
         """Return why each ready replica that cannot take such a request cannot, by id."""
-        return self._abilities.why_not(self._ready, needs, adapter)
+        return self._abilities.why_not(self._all_ready, needs, adapter)
 
     @property
     def known_adapters(self) -> frozenset[str]:
         """Return the LoRA adapters that any replica serves by name."""
         return known_adapters(self._connections.values())
+
+    def moved(self, needs: int) -> int:
+        """Return the needs of a request for whose own no replica is left; the same where nothing else may serve it."""
+        return needs
 
     def unavailable(self) -> ReplicaUnavailable:
         """Return the error for a request that no replica can take now, with a retry time where replicas gave one."""
@@ -216,6 +227,21 @@ class Fleet:
         if waits:
             return UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=min(waits))
         return ReplicaUnavailable("No replica of this model can take the request now.")
+
+    def taker(self, epoch: int, needs: int, adapter: str) -> ReplicaView | None:
+        """Return the replica with an epoch, of which another one says that it has a request's KV cache.
+
+        None: it cannot take the request. Whether it is still parked it knows better than this worker.
+        """
+        taker = with_epoch(self._connections.values(), epoch)
+        if taker is None or self._roster.drains(taker) or not taker.health.serves:
+            return None
+        return taker.view if self._abilities.can(taker, needs, adapter) else None
+
+    @property
+    def awaits_member(self) -> bool:
+        """Whether a replica that is parked may serve again before long."""
+        return awaits_member(self._connections.values())
 
     def takes(self, replica_id: str) -> bool:
         """Whether the replica can take a request now."""
@@ -277,11 +303,11 @@ class Fleet:
         elsewhere.
         """
         before, self._drains = self._drains, until
-        if not before and not until:
-            return
         for id_ in sorted(before.keys() ^ until.keys()):
             what = "drained, by an operator or as its pool shrinks" if id_ in until else "no longer drained"
             log.info("replica %s is %s", id_, what)
+            if id_ in self._connections:
+                self._connections[id_].drained = id_ in until
         if before.keys() != until.keys():
             self._refresh()
 
@@ -305,6 +331,16 @@ class Fleet:
         calm = not drains and not self._roster.leaving and all(c.is_calm for c in self._connections.values())
         self._may_skip = CALM_TICKS - 1 if calm else 0
 
+    def _reshaped(self, replica_id: str, in_shape: bool) -> None:
+        """Note a replica's new place in its host group, which may be another shape."""
+        if replica_id not in self._connections:
+            return
+        self._paces[replica_id] = Pace()
+        self._slow.forget(replica_id)
+        if in_shape:
+            self.on_left(replica_id)
+        self._refresh()
+
     def _touch(self) -> None:
         """Note that a replica's status may change, or what its ticks are for."""
         self._is_still = False
@@ -312,15 +348,16 @@ class Fleet:
 
     def _connect_missing(self) -> None:
         """Begin to connect to the replicas that are wanted and not present."""
-        for spec in self._members.missing(self._connections):
+        for spec in self.members.missing(self._connections):
             log.info("replica %s at %s is among the replicas", spec.id, spec.address)
             connection = self._connections[spec.id] = connection_to(spec, self._transport_context)
+            connection.drained = spec.id in self._drains
             self._paces[spec.id] = Pace()
             connection.start(prove_first=self._prove_first)
 
     def _remove_leaving(self, now: float) -> None:
         """Remove the leaving replicas whose streams have ended or whose time is over."""
-        for id_, until in list(self._members.leaving.items()):
+        for id_, until in list(self.members.leaving.items()):
             connection = self._connections[id_]
             if now >= until:
                 connection.fail_streams(ReplicaDraining("The replica has left the fleet."))
@@ -329,9 +366,9 @@ class Fleet:
 
     def _remove(self, connection: ReplicaConnection) -> None:
         id_ = connection.spec.id
-        self._members.ends(id_)
+        self.members.ends(id_)
         del self._connections[id_], self._paces[id_]
-        self._slow_since.pop(id_, None)
+        self._slow.forget(id_)
         self._refresh()
         task = asyncio.create_task(self._close(connection))
         self._closing.add(task)
@@ -346,26 +383,17 @@ class Fleet:
             if self.prefixes is not None:
                 self.prefixes.left(id_)
             self.on_left(id_)
-            self._members.ended(id_)
+            self.members.ended(id_)
             if self._ticker is not None:
                 self._connect_missing()
 
     def _eject_slow(self, now: float) -> None:
-        """Eject replicas that have been much slower than their peers for SLOW_SECONDS."""
-        if len(self._ready) < LEAST_PEERS:
-            self._slow_since = {}
-            return
-        slow: dict[str, str] = {}
-        for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
-            paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
-            if len(paces) >= LEAST_PEERS:
-                slow |= slow_replicas(paces, now)
-        self._slow_since = {id_: self._slow_since.get(id_, now) for id_ in slow}
-        for id_, since in list(self._slow_since.items()):
-            if now - since >= SLOW_SECONDS:
-                del self._slow_since[id_]
-                self._paces[id_] = Pace()
-                self._failing(id_, slow[id_])
+        """Eject replicas that have been much slower than their peers for a while."""
+        kinds = as_fast_as_each_other(self._all_ready)
+        slow = self._slow.judged(({id_: self._paces[id_] for id_ in kind} for kind in kinds), now)
+        for id_, reason in slow.items():
+            self._paces[id_] = Pace()
+            self._failing(id_, reason)
 
     def _failing(self, replica_id: str, reason: str) -> None:
         """Eject a failing replica, unless too many of its role are ejected already."""
@@ -373,8 +401,8 @@ class Fleet:
         if connection is None or connection.health.breaker.is_open:
             return
         self._touch()
-        health, role = connection.health, connection.spec.role
-        peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
+        health, group = connection.health, stand_in_key(connection)
+        peers = [c for c in self._connections.values() if c.connected and not c.parked and stand_in_key(c) == group]
         if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
             health.eject(self._clock(), reason)
             return
@@ -384,26 +412,24 @@ class Fleet:
 
     def _refresh(self) -> None:
         self._touch()
-        roster = Roster(drained=self._drains.keys(), leaving=self._members.leaving.keys())
-        able = [c for c in self._connections.values() if c.connected and not roster.drains(c)]
-        ready: set[ReplicaConnection] = set()
-        returning: set[ReplicaConnection] = set()
-        for role in Role:
-            fit = [c for c in able if c.health.serves and c.spec.role is role]
-            proven = [c for c in fit if c.health.proven or not c.health.prove_first]
-            # Outliers serve where there are no others.
-            chosen = proven or fit or [c for c in able if c.health.is_outlier and c.spec.role is role]
-            slow = [c for c in chosen if c.health.ramp is not None]
-            ready.update(chosen)
-            if len(slow) < len(chosen):
-                returning.update(slow)
-        self._ready = tuple(c for c in able if c in ready)
-        self.ready_ids = frozenset(c.spec.id for c in ready)
+        roster = Roster(drained=self._drains.keys(), leaving=self.members.leaving.keys())
+        able = [c for c in self._connections.values() if c.connected and not c.parked and not roster.drains(c)]
+        ready, returning = serving_of(able)
+        self._all_ready, self._ready = self._serving(tuple(c for c in able if c in ready))
+        self.ready_ids = frozenset(c.spec.id for c in self._all_ready)
         self._returning = frozenset(returning)
-        self._roster = replace(roster, ready=self.ready_ids, returning=self._returning)
+        self.narrow_tokens, self.wide_tokens = held_by_widths(self._connections.values(), self.launched)
+        self._roster = replace(roster, ready=frozenset(c.spec.id for c in ready), returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
+        self.awaited.changed()
+
+    def _serving(
+        self, ready: tuple[ReplicaConnection, ...]
+    ) -> tuple[tuple[ReplicaConnection, ...], tuple[ReplicaConnection, ...]]:
+        """Return the ready replicas that take requests, and of these those for requests that need no version."""
+        return ready, ready
 
     def _worked(self, replica_id: str, work: Work) -> None:
         connection = self._connections.get(replica_id)
@@ -416,12 +442,6 @@ class Fleet:
     def _loaded(self) -> None:
         self._touch()
         self.on_load()
-
-
-def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
-    """Return the key by which replicas of one model are peers."""
-    spec = connection.spec
-    return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
 
 
 def _ignore(*_: object) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from routing.health.replica_status import ReplicaStatus, State
+from routing.health.replica_status import GroupPlace, ReplicaStatus, State
 from routing.prefix.prefix_directory import Accuracy
 from routing.transports.replica_connection import ReplicaConnection
 
@@ -41,6 +41,8 @@ class Roster:
         """Return state and reason; draining, by operators or by the replica, overrides states that take requests."""
         health = connection.health
         if not connection.connected or not self.drains(connection):
+            if connection.parked and connection.connected and health.serves:
+                return State.PARKED, "its GPU belongs to a wider replica of its host group"
             if health.serves and connection.spec.id not in self.ready:
                 return State.PROBING, "it must answer a probe first, as others have"
             return health.state, health.reason
@@ -56,6 +58,7 @@ class Roster:
         """Return the replica's status; `accuracy` is that of the predicted cached tokens."""
         spec, load, health = connection.spec, connection.view.load, connection.health
         state, reason = self.state(connection)
+        membership = connection.membership
         share = health.ramp.share(now) if connection in self.returning and health.ramp is not None else 1.0
         return ReplicaStatus(
             id=spec.id,
@@ -75,6 +78,9 @@ class Roster:
             version=connection.version if state is not State.REFUSED else "",
             faults=health.breaker.faults,
             ejections=health.ejections,
+            shape=connection.view.shape,
+            group=GroupPlace.of(membership) if membership is not None and connection.connected else None,
+            longest=connection.longest,
         )
 
 
@@ -118,6 +124,8 @@ def _inputs(connection: ReplicaConnection, now: float, accuracy: float | None) -
         connection.connected,
         connection.in_flight,
         connection.version,
+        connection.membership,
+        connection.longest,
         health.state,
         health.reason,
         health.ejections,

@@ -1,6 +1,6 @@
 """Finds replicas that are much slower than their peers at the same work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import exp
 from statistics import median
 from typing import Final
@@ -24,6 +24,8 @@ LEAST_STEPS: Final = 5.0
 SLOWER: Final = 3.0
 SLOWER_SECONDS: Final = 0.01
 LEAST_PEERS: Final = 3
+#: How long, in seconds, a replica must be much slower than its peers before it is ejected.
+SLOW_SECONDS: Final = 5.0
 
 
 class Mean:
@@ -90,3 +92,29 @@ def slow_replicas(paces: Mapping[str, Pace], now: float) -> dict[str, str]:
             if mean.seconds > SLOWER * expected and excess > SLOWER_SECONDS:
                 found[id_] = f"its {name} steps take {mean.seconds / expected:.1f} times as long as its peers'"
     return found
+
+
+class SlowPeers:
+    """Which replicas are slow among their peers, by id, and since when."""
+
+    def __init__(self) -> None:
+        self.since: dict[str, float] = {}
+
+    def judged(self, kinds: Iterable[Mapping[str, Pace]], now: float) -> dict[str, str]:
+        """Return the replicas that have been slow for SLOW_SECONDS, with a short description; they begin anew.
+
+        `kinds` are the replicas that should be as fast as each other.
+        """
+        slow: dict[str, str] = {}
+        for paces in kinds:
+            if len(paces) >= LEAST_PEERS:
+                slow |= slow_replicas(paces, now)
+        self.since = {id_: self.since.get(id_, now) for id_ in slow}
+        found = {id_: slow[id_] for id_, since in self.since.items() if now - since >= SLOW_SECONDS}
+        for id_ in found:
+            del self.since[id_]
+        return found
+
+    def forget(self, replica_id: str) -> None:
+        """Forget a replica that is gone, or another one from now on."""
+        self.since.pop(replica_id, None)

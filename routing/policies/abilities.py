@@ -6,6 +6,7 @@ from typing import Protocol
 from protos.features import NAMES, Feature
 from protos.types import Load, ReplicaInfo, Role, Shape
 from routing.contracts.policy import ReplicaView
+from routing.contracts.versions import VERSIONS, VersionBits
 from routing.policies.adapter_affinity import AdapterRules
 
 #: All feature bits, from the lowest to the highest.
@@ -39,11 +40,18 @@ class _Expected:
 class Abilities:
     """Matches needs and adapters with the replicas of one model; `rules` are its adapters'.
 
-    `expected` are the features of pools' future replicas, used while none of a pool is known.
+    `expected` are the features of pools' future replicas, used while none of a pool is known; `versions` are the
+    model's, where its requests go by version.
     """
 
-    def __init__(self, rules: AdapterRules | None = None, expected: Mapping[str, Feature] | None = None) -> None:
+    def __init__(
+        self,
+        rules: AdapterRules | None = None,
+        expected: Mapping[str, Feature] | None = None,
+        versions: VersionBits | None = None,
+    ) -> None:
         self._rules = rules or AdapterRules()
+        self._versions = versions or VersionBits()
         self._expected = [_Expected(pool, features) for pool, features in (expected or {}).items()]
 
     def can(self, replica: Known, needs: int, adapter: str) -> bool:
@@ -70,11 +78,17 @@ class Abilities:
         found = {}
         for replica in replicas:
             absent = missing(replica.view.features, needs)
-            if absent:
+            if needs & VERSIONS & ~replica.view.features:
+                found[replica.view.id] = self._of_other_version(replica.view.features, needs)
+            elif absent:
                 found[replica.view.id] = "cannot do " + ", ".join(NAMES[feature] for feature in absent)
             elif not self.can(replica, needs, adapter):
                 found[replica.view.id] = f"does not have the adapter {adapter}"
         return found
+
+    def _of_other_version(self, features: int, needs: int) -> str:
+        own, wanted = self._versions.name(features), self._versions.name(needs)
+        return f"is of version {own}, the request of {wanted}" if own else "does not say its version"
 
 
 def known_adapters(replicas: Collection[Known]) -> frozenset[str]:

@@ -10,24 +10,18 @@ all workers choose the same replica and different adapters choose different ones
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from math import inf
 
 import msgspec
 
 from protos.types import ReplicaInfo, Role
 from routing.contracts.policy import (
-    Decision,
     ReplicaView,
     RouteRequest,
     RoutingPolicy,
-    Score,
-    learns_from_ends,
 )
+from routing.policies.busyness import busyness, spill_bound
+from routing.policies.narrowed_policy import NarrowedPolicy
 
-#: A replica is much busier than another at this multiple of its load per GPU plus this many sequences.
-SPILL_FACTOR, SPILL_SEQUENCES = 2.0, 8.0
-#: Tokens of waiting prompts that weigh as much as one decoding sequence.
-PROMPT_TOKENS = 512
 #: The reason shown for candidates that are left out.
 ELSEWHERE = "the adapter is kept elsewhere"
 
@@ -89,26 +83,17 @@ def preferred(views: Sequence[ReplicaView], adapter: str) -> Sequence[ReplicaVie
 def _nearest(views: Sequence[ReplicaView], adapter: str) -> Sequence[ReplicaView]:
     if len(views) < 2:
         return views
-    bound = SPILL_FACTOR * min(_busyness(view) for view in views) + SPILL_SEQUENCES
+    bound = spill_bound(views)
     loaded = [view for view in views if adapter in view.adapters]
-    quick = [view for view in loaded if _busyness(view) <= bound]
+    quick = [view for view in loaded if busyness(view) <= bound]
     if quick:
         return quick
-    others = [view for view in views if adapter not in view.adapters and _busyness(view) <= bound]
+    others = [view for view in views if adapter not in view.adapters and busyness(view) <= bound]
     return [max(others, key=lambda view: _weight(adapter, view.id))]
 
 
 def _any_has(views: Sequence[ReplicaView], adapter: str) -> bool:
     return any(adapter in view.adapters for view in views)
-
-
-def _busyness(view: ReplicaView) -> float:
-    """Return sequences per GPU, waiting prompts included; infinite without a free slot."""
-    load = view.load
-    sequences = load.running + load.waiting + view.sent
-    if view.max_batch_size and sequences >= view.max_batch_size:
-        return inf
-    return (sequences + (load.prefill_tokens + view.sent_prompt_tokens) / PROMPT_TOKENS) / view.shape.gpus
 
 
 @lru_cache(maxsize=65_536)
@@ -117,33 +102,11 @@ def _weight(adapter: str, replica_id: str) -> bytes:
     return blake2b(f"{adapter}\0{replica_id}".encode(), digest_size=8).digest()
 
 
-class AdapterAffinity:
+class AdapterAffinity(NarrowedPolicy):
     """Wraps the policy of a model with adapters: passes it only the replicas preferred for the adapter."""
 
     def __init__(self, policy: RoutingPolicy) -> None:
-        self._policy = policy
-        # The policy's own method, by which it is known whether it learns.
-        self.observe = policy.observe
+        super().__init__(policy, ELSEWHERE)
 
-    @property
-    def uses_prefixes(self) -> bool:
-        return self._policy.uses_prefixes
-
-    @property
-    def steps_suffice(self) -> bool:
-        """Whether the policy does nothing with the ends of requests to replicas whose engines report their steps."""
-        return not learns_from_ends(self._policy)
-
-    def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """Pick among the preferred replicas. Raises NoCandidate and BetterWait."""
-        return self._policy.pick(request, preferred(candidates, request.adapter) if request.adapter else candidates)
-
-    def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """Return the policy's scores, then the replicas that are not passed to it."""
-        if not request.adapter:
-            return self._policy.explain(request, candidates)
-        near = preferred(candidates, request.adapter)
-        scores = self._policy.explain(request, near)
-        asked = {view.id for view in near}
-        rest = [view for view in candidates if view.id not in asked and view.role is not Role.PREFILL]
-        return [*scores, *(Score(view.id, None, inf, excluded=ELSEWHERE) for view in rest)]
+    def _near(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
+        return preferred(candidates, request.adapter) if request.adapter else candidates

@@ -195,6 +195,7 @@ class Auto:
                 for work in steps_of(report):
                     self._learn(report.decision.replica, work)
         elif isinstance(report, Left):
+            self._classes.left(report.replica_id)
             self._pacing.left(report.replica_id)
             self._standings.pop(report.replica_id, None)
 

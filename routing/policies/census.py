@@ -37,6 +37,11 @@ class Census:
             self.version += not _alike(known[0], view)
             self._seen[view.id] = (view, known[1])
 
+    def left(self, replica_id: str) -> None:
+        """Drop a replica that is gone, or whose GPU belongs to a wider one."""
+        if self._seen.pop(replica_id, None) is not None:
+            self.version += 1
+
     def knows(self, candidates: Iterable[ReplicaView]) -> bool:
         """Whether noting these would leave the version unchanged."""
         seen = self._seen

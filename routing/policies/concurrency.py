@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from routing.contracts.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, Stepped
+from routing.contracts.policy import Decision, Ended, Left, ReplicaView, Report, Routed, RouteRequest, Stepped
 from routing.contracts.policy_settings import CONCURRENCY_THRESHOLD, Tier
 from routing.contracts.units import Unit, units
 from routing.policies.census import Census
@@ -62,6 +62,8 @@ class Concurrency(RankingPolicy):
         """Follow loads and, where tiers are learned, learn how long requests took."""
         if isinstance(report, Stepped):
             self._census.refresh(report.view)
+        elif isinstance(report, Left):
+            self._census.left(report.replica_id)
         elif self._learner is None:
             return
         elif isinstance(report, Routed):

@@ -60,6 +60,7 @@ class LongContext(RankingPolicy):
         if isinstance(report, Stepped):
             self._census.refresh(report.view)
         elif isinstance(report, Left):
+            self._census.left(report.replica_id)
             self._long.pop(report.replica_id, None)
             self._where = {name: where for name, where in self._where.items() if where != report.replica_id}
         elif self._is_long(report.request):

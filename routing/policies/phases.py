@@ -62,6 +62,7 @@ class Phases:
             self._classes.of(report.view).learn(report.work)
             self._means.stepped(report.view, report.work)
         elif isinstance(report, Left):
+            self._classes.left(report.replica_id)
             self._means.left(report.replica_id)
 
     def estimate(self, unit: Unit, request: RouteRequest) -> Estimate:

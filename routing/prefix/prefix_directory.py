@@ -95,6 +95,19 @@ class PrefixDirectory:
             self._replicas[replica_id] = _Replica(block_tokens, most, exact, self._index.add(replica_id))
             self._sizes = sorted({replica.block_tokens for replica in self._replicas.values()})
 
+    def resized(self, replica_id: str, blocks_total: int) -> None:
+        """Note that a replica's cache has another size now; what it holds stays until it says otherwise."""
+        replica = self._replicas.get(replica_id)
+        if replica is not None:
+            replica.most = replica.recent.most = max(1, min(blocks_total, self._max_blocks))
+
+    def emptied(self, replica_id: str) -> None:
+        """Note that a replica holds nothing any more; its next update goes on from there."""
+        replica = self._replicas.get(replica_id)
+        if replica is not None:
+            self._void(replica_id, replica)
+            self._predictions.left(replica_id)
+
     def left(self, replica_id: str) -> None:
         """Drop a replica and its cache."""
         replica = self._replicas.pop(replica_id, None)

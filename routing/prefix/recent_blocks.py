@@ -8,10 +8,13 @@ _EVICTED_PART = 16
 
 
 class RecentBlocks:
-    """Prefix hashes in the order of their last use, at most `most`; children are evicted before their parents."""
+    """Prefix hashes in the order of their last use, at most `most`; children are evicted before their parents.
+
+    A bound that is lowered holds from the next use on.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._blocks: dict[int, None] = {}  # the least recently used first
 
     def use(self, chain: Sequence[int]) -> list[int]:
@@ -20,10 +23,10 @@ class RecentBlocks:
         for name in reversed(chain):
             blocks.pop(name, None)
             blocks[name] = None
-        over = len(blocks) - self._most
+        over = len(blocks) - self.most
         if over <= 0:
             return []
-        gone = list(islice(blocks, over + self._most // _EVICTED_PART))
+        gone = list(islice(blocks, over + self.most // _EVICTED_PART))
         for name in gone:
             del blocks[name]
         return gone

@@ -223,7 +223,7 @@ class CountedConnection(ReplicaConnection):
             max_batch_size=info.max_batch_size if info else 0,
             max_num_tokens=info.max_num_tokens if info else 0,
             kv_block_tokens=info.kv_block_tokens if info else 0,
-            features=info.features.value if info else self.spec.features.value,
+            features=self.features,
         )
 
 

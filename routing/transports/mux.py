@@ -14,6 +14,7 @@ import grpc.aio
 from protos import codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.protocol_error import ProtocolError
+from protos.reshape import Membership
 from protos.types import PROTOCOL_VERSION, Submit
 from routing.contracts.transport import Receiver
 from routing.health.patience import Patience, exhausted
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 SILENCE_SECONDS = 1.5
 CONNECT_SECONDS = 2.0
 MAX_STREAM_ID = 0x7FFF_FFFF
-_OPTIONS = [
+#: Of the channels of sessions.
+OPTIONS = [
     # Without this, channels to one address share one TCP connection and so one flow-control window.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
@@ -49,7 +51,8 @@ class SessionRefused(Exception):
 class Session:
     """One open stream to a replica. `on_step` is called with every step after its tokens were delivered.
 
-    `unreported` are the submits that no load reported in this session includes yet.
+    `on_membership` is called with each membership after that of the welcome. `unreported` are the submits that no load
+    reported in this session includes yet.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Session:
         call: _Call,
         welcome: codec.Welcome,
         on_step: Callable[[codec.Step], None],
+        on_membership: Callable[[Membership], None],
         kv_updates: bool,
     ) -> None:
         self.welcome = welcome
@@ -65,6 +69,7 @@ class Session:
         self._channel = channel
         self._call = call
         self._on_step = on_step
+        self._on_membership = on_membership
         self._mailboxes: dict[int, Mailbox] = {}
         self._next_stream = 1
         #: Ids from the next one up to here have never been used.
@@ -90,6 +95,7 @@ class Session:
         address: str,
         worker: str,
         on_step: Callable[[codec.Step], None],
+        on_membership: Callable[[Membership], None],
         *,
         tls: TlsFiles | None = None,
         kv_updates: bool = False,
@@ -99,7 +105,7 @@ class Session:
         `address` and `tls` are as `open_channel` takes them. Raises SessionRefused, grpc.RpcError, PemError or
         TimeoutError.
         """
-        channel = open_channel(address, tls, _OPTIONS)
+        channel = open_channel(address, tls, OPTIONS)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 call: _Call = channel.stream_stream(codec.SESSION_METHOD)()
@@ -113,12 +119,18 @@ class Session:
         except BaseException:
             await channel.close()
             raise
-        return cls(channel, call, welcome, on_step, kv_updates)
+        return cls(channel, call, welcome, on_step, on_membership, kv_updates)
 
     @property
     def streams(self) -> int:
         """Number of sequences open on this session."""
         return len(self._mailboxes)
+
+    @property
+    def longest(self) -> int:
+        """KV tokens that the longest of the open sequences may take, as their receivers say."""
+        receivers = (mailbox.receiver for mailbox in self._mailboxes.values())
+        return max((receiver.most_tokens for receiver in receivers if receiver is not None), default=0)
 
     def open(
         self,
@@ -202,7 +214,10 @@ class Session:
             self._patience.renew()
             step = codec.decode_down(data)
             if not isinstance(step, codec.Step):
-                raise ProtocolError("a second welcome")
+                if not isinstance(step, Membership):
+                    raise ProtocolError("a second welcome")
+                self._on_membership(step)
+                continue
             if step.kv_update is not None and not self._kv_updates:
                 raise ProtocolError("a KV update that was not asked for")
             self._deal(step)

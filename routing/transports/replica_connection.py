@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protos.errors import PenstockError, ReplicaUnavailable
+from protos.reshape import Membership, MemberState
 from protos.types import Load, ReplicaInfo, Submit, Work
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
@@ -29,13 +30,20 @@ def _nothing(*_: object) -> None:
     """Ignore a call."""
 
 
+def no_marks(version: str) -> int:
+    """Give the marks of a version in a model whose requests do not go by version."""
+    del version
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Callbacks for a replica's events (routing/fleet/fleet.py).
 
     `changed`: it became usable or unusable. `loaded`: a load was reported. `worked`: its engine reported a step's work,
     with its id. `failing`: it has failed so often that it should be ejected, with its id and the reason. `touched`: a
-    probe begins or ends, or a fault was counted.
+    probe begins or ends, or a fault was counted. `reshaped`: its place in its host group has changed, with its id, and
+    whether its shape has, so that nothing that was learned of its steps holds any more.
     """
 
     changed: Callable[[], None] = _nothing
@@ -43,6 +51,7 @@ class Listener:
     worked: Callable[[str, Work], None] = _nothing
     failing: Callable[[str, str], None] = _nothing
     touched: Callable[[], None] = _nothing
+    reshaped: Callable[[str, bool], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class TransportContext:
     """What all transports of a fleet share. `worker` names this process to replicas, `clock` counts seconds.
 
     `prefixes` follows the replicas' KV caches, where the policy uses prefixes. `shared` has what transports of several
-    fleets use together.
+    fleets use together. `marks` gives what a view has beside features for a version (routing/contracts/versions.py).
     """
 
     worker: str
@@ -58,6 +67,7 @@ class TransportContext:
     clock: Callable[[], float] = time.monotonic
     prefixes: PrefixDirectory | None = None
     shared: SharedParts = field(default_factory=SharedParts)
+    marks: Callable[[str], int] = no_marks
 
 
 class ReplicaConnection(ABC):
@@ -65,6 +75,10 @@ class ReplicaConnection(ABC):
 
     #: Whether the engine's steps are reported, by which a wedged engine is detected.
     reports_steps = False
+    #: Changes with every start of its engine; 0: it does not say.
+    epoch = 0
+    #: How it stands in its host group, if it is in one.
+    membership: Membership | None = None
 
     def __init__(self, spec: ReplicaSpec, context: TransportContext) -> None:
         self.spec = spec
@@ -75,9 +89,16 @@ class ReplicaConnection(ABC):
         #: The `system_fingerprint` of answers: the engine's own name, then `@` and the model's version.
         self.fingerprint = spec.version
         self.health = ReplicaHealth(self._health_changed)
-        #: The last state that was logged.
+        #: Whether it is drained, so that it may end at any time.
+        self.drained = False
+        #: The last state that was logged, and whether it was lost as was to be expected.
         self._logged = ""
-        self._view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
+        self._has_left = False
+        self._marks_of = context.marks
+        #: What its view has beside features for its version, and both together.
+        self.marks = context.marks(spec.version)
+        self.features = spec.features.value | self.marks
+        self._view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=self.features)
         self._listener = context.listener
         self._clock = context.clock
         self._closing = False
@@ -98,6 +119,11 @@ class ReplicaConnection(ABC):
     @abstractmethod
     def in_flight(self) -> int:
         """Number of this worker's sequences at the replica."""
+
+    @property
+    def longest(self) -> int:
+        """KV tokens that the longest of this worker's sequences there may take; 0: its engine does not say."""
+        return 0
 
     @abstractmethod
     def open(
@@ -127,14 +153,24 @@ class ReplicaConnection(ABC):
         return None
 
     @property
+    def parked(self) -> bool:
+        """Whether its GPU belongs to a wider replica of its host group, so that it takes no submits."""
+        return self.membership is not None and self.membership.parked
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether its shape is being changed, for which its steps are slower."""
+        return self.membership is not None and self.membership.state is MemberState.CHANGING
+
+    @property
     def tried(self) -> bool:
         """Whether it is known how it is, as far as waiting for it at a start goes."""
-        return self.ready
+        return self.ready or self.parked
 
     @property
     def ready(self) -> bool:
         """Whether a submit can be sent now and is likely to be served."""
-        return self.connected and not self.view.load.draining and self.health.serves
+        return self.connected and not self.view.load.draining and not self.parked and self.health.serves
 
     def start(self, *, prove_first: bool = False) -> None:
         """Connect, and reconnect until `aclose`; with `prove_first` the first session is probed too."""
@@ -170,7 +206,7 @@ class ReplicaConnection(ABC):
             health.progress.tick(busy=False)
         if health.tick(now, busy):
             self.fail_streams(ReplicaUnavailable("The replica's engine stands still."))
-        if probes and health.wants_probe(now) and not self.view.load.draining:
+        if probes and health.wants_probe(now) and not self.view.load.draining and not self.parked:
             self._probe_if_due(now)
 
     def _probe_if_due(self, now: float) -> None:
@@ -198,19 +234,30 @@ class ReplicaConnection(ABC):
             name, version = info.fingerprint, info.version or self.spec.version
             self.info, self.version = info, version
             self.fingerprint = f"{name}@{version}" if name and version else name or version
+            before, self.marks = self.features, self._marks_of(version)
+            self.features = info.features.value | self.marks
+            if self.marks and self.features != before:
+                self._listener.changed()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @property
+    def _may_leave(self) -> bool:
+        """Whether its end is no fault: somebody, or it itself, has drained it."""
+        return self.drained or self.view.load.draining
+
     def _became_reachable(self) -> None:
         """Note that the replica has become reachable."""
+        self._has_left = False
         self.health.connected()
         self._probe_if_due(self._clock())
 
     def _became_unreachable(self, why: str) -> None:
         """Note that the replica is no longer reachable."""
+        self._has_left = self._may_leave
         if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
             self._listener.failing(self.spec.id, "its connection is lost again and again")
 
@@ -219,5 +266,6 @@ class ReplicaConnection(ABC):
         now = f"{health.state.value}{f': {health.reason}' if health.reason else ''}"
         if not self._closing and now != self._logged:
             self._logged = now
-            log.log(_LEVELS.get(health.state, logging.WARNING), "replica %s at %s is %s", spec.id, spec.address, now)
+            usual = logging.INFO if self._has_left else logging.WARNING
+            log.log(_LEVELS.get(health.state, usual), "replica %s at %s is %s", spec.id, spec.address, now)
         self._listener.changed()

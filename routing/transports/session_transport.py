@@ -13,12 +13,13 @@ from protos.codec import Step, Welcome
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
-from protos.types import KvUpdate, Load, Submit
+from protos.reshape import Membership
+from protos.types import KvUpdate, Load, ReplicaInfo, Submit
 from routing.contracts.policy import ReplicaView
 from routing.contracts.transport import Leg, Receiver
 from routing.health.plausibility import LoadBounds, update_problem
 from routing.health.probe import PROBE, Probe, TokenProbe
-from routing.transports.mismatch import mismatch
+from routing.transports.mismatch import group_problem, mismatch
 from routing.transports.mux import Session, SessionRefused, describe
 from routing.transports.replica_connection import ReplicaConnection, TransportContext
 from routing.transports.replica_spec import ReplicaSpec
@@ -30,6 +31,8 @@ FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 #: Tokens per step assumed of an engine that does not report them: TensorRT-LLM's default.
 ASSUMED_NUM_TOKENS = 8192
+#: Seconds after a change of its shape for which a replica's channels may still report loads of the earlier one.
+LATE_SECONDS: Final = 2.0
 #: The fields of a view before and after those that change with each submit and report.
 _IDENTITY: Final = attrgetter("id", "pool", "shape", "role")
 _LIMITS: Final = attrgetter(
@@ -50,8 +53,9 @@ class SessionConnection(ReplicaConnection):
         self._worker = context.worker
         self._prefixes = context.prefixes
         self._kv_session: Session | None = None  # the one that carries KV updates
-        self._epoch = 0
         self._bounds: LoadBounds
+        #: The bounds of its shape before the last change, and until when, by the clock, loads may be within them.
+        self._earlier: tuple[LoadBounds, float] | None = None
         #: The last load that was reported, and whether the view must be rebuilt before it is read.
         self._load = Load()
         self._is_stale = False
@@ -65,6 +69,11 @@ class SessionConnection(ReplicaConnection):
     @property
     def in_flight(self) -> int:
         return max(0, sum(session.streams for session in self._sessions) - (self._probe is not None))
+
+    @property
+    def longest(self) -> int:
+        """KV tokens that the longest of this worker's sequences there may take."""
+        return max((session.longest for session in self._sessions), default=0)
 
     def _begin(self) -> None:
         self._spawn_session(persistent=True)
@@ -152,7 +161,12 @@ class SessionConnection(ReplicaConnection):
     async def _connect(self, *, kv_updates: bool) -> Session | None:
         try:
             session = await Session.connect(
-                self.spec.address, self._worker, self._on_step, tls=self.spec.tls, kv_updates=kv_updates
+                self.spec.address,
+                self._worker,
+                self._on_step,
+                self._on_membership,
+                tls=self.spec.tls,
+                kv_updates=kv_updates,
             )
         except (grpc.RpcError, SessionRefused, ProtocolError, PemError, TimeoutError) as error:
             problem = readable_problem(describe(error), self.spec.address, self.spec.tls)
@@ -162,7 +176,7 @@ class SessionConnection(ReplicaConnection):
             # Any exception: a replica that is never tried again is worse than one more failed attempt.
             log.exception("replica %s at %s", self.spec.id, self.spec.address)
             return None
-        problem = mismatch(self.spec, session.welcome.info)
+        problem = mismatch(self.spec, session.welcome.info, session.welcome.membership)
         if problem:
             self._report(problem, refused=True)
             await session.aclose()
@@ -188,7 +202,8 @@ class SessionConnection(ReplicaConnection):
             if not self._sessions:
                 self._became_unreachable(why)
             elif why:
-                log.warning("replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
+                level = logging.INFO if self._may_leave else logging.WARNING
+                log.log(level, "replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
 
     def _kv_begins(self, session: Session) -> None:
         if self._prefixes is not None:
@@ -203,29 +218,73 @@ class SessionConnection(ReplicaConnection):
             self._kv_session.resync_kv()
 
     def _admit(self, welcome: Welcome) -> None:
-        restarted = self._epoch not in (0, welcome.epoch)
+        restarted = self.epoch not in (0, welcome.epoch)
         if restarted:
             log.warning("replica %s has restarted", self.spec.id)
-        self._epoch = welcome.epoch
-        self._note_description(welcome.info)
-        self._bounds = LoadBounds(welcome.info)
-        if self._sessions and not restarted:
-            return  # an extra channel: the others' reports are current
+        self.epoch = welcome.epoch
+        membership = welcome.membership
+        if self._sessions and not restarted:  # an extra channel: the others' reports are current
+            if membership is not None:
+                self._on_membership(membership)
+            else:
+                self._note_description(welcome.info)
+                self._bounds = LoadBounds(welcome.info)
+            return
         # Earlier reports belong to an earlier session, perhaps to an earlier engine.
-        spec, info = self.spec, welcome.info
-        self._load = Load(kv_blocks_total=info.kv_blocks_total)
+        self._earlier = None
+        self._view = msgspec.structs.replace(self._view, adapters=frozenset())
+        self._describe(welcome.info, Load(kv_blocks_total=welcome.info.kv_blocks_total))
+        if membership is not None or self.membership is not None:
+            self.membership = membership
+            self._listener.reshaped(self.spec.id, True)
+
+    def _describe(self, info: ReplicaInfo, load: Load) -> None:
+        """Take over what the replica says of itself, with a load that fits it."""
+        spec = self.spec
+        self._note_description(info)
+        self._bounds = LoadBounds(info)
+        self._load, self._is_stale = load, True
         self._view = ReplicaView(
             spec.id,
             spec.pool,
-            spec.shape,
+            info.shape,
             spec.role,
-            self._load,
+            load,
             max_batch_size=info.max_batch_size,
             kv_block_tokens=info.kv_block_tokens,
             max_num_tokens=info.max_num_tokens or ASSUMED_NUM_TOKENS,
             reserves_output=info.reserves_output,
-            features=info.features.value,
+            features=self.features,
+            adapters=self._view.adapters,
         )
+
+    def _on_membership(self, membership: Membership) -> None:
+        """Take in how the replica stands in its host group. Raises ProtocolError where that cannot be."""
+        before, info = self.membership, membership.info
+        if before is not None and membership.revision < before.revision:
+            return  # another channel was faster
+        problem = mismatch(self.spec, info, membership) or group_problem(before, membership)
+        if problem:
+            raise ProtocolError(f"it says of its host group: {problem}")
+        shape, was_parked = self._view.shape, self.parked
+        self.membership = membership
+        if info != self.info:
+            self._earlier = self._bounds, self._clock() + LATE_SECONDS
+            load = msgspec.structs.replace(self._load, kv_blocks_total=info.kv_blocks_total)
+            self._describe(info, load)
+        self._keep_kv(membership)
+        if before is None or (before.state, before.span) != (membership.state, membership.span):
+            where = f"GPUs {membership.span.start} to {membership.span.end - 1} of group {membership.group}"
+            log.info("replica %s is %s on %s", self.spec.id, membership.state.value, where)
+        self._listener.reshaped(self.spec.id, (shape, was_parked) != (info.shape, self.parked))
+
+    def _keep_kv(self, membership: Membership) -> None:
+        """Keep of the prefix directory what is true for the replica's new place."""
+        if self._prefixes is not None and self._kv_session is not None:
+            if self.parked:
+                self._prefixes.emptied(self.spec.id)
+            else:
+                self._prefixes.resized(self.spec.id, membership.info.kv_blocks_total)
 
     def _report(self, problem: str, *, refused: bool) -> None:
         """Note a failed attempt to connect, unless it was an extra channel, without which requests can do."""
@@ -240,6 +299,8 @@ class SessionConnection(ReplicaConnection):
         if step.kv_update is not None or step.adapters is not None:
             nonsense = self._follow(step, nonsense)
         if nonsense != health.nonsense:
+            if load is not None and self._is_late(load):
+                return
             health.doubt(self._clock(), nonsense)
         if nonsense or load is None:
             return
@@ -250,6 +311,11 @@ class SessionConnection(ReplicaConnection):
         if health.stepped(self._clock(), load.steps) and step.work is not None:
             self._listener.worked(self.spec.id, step.work)
         self._listener.loaded()
+
+    def _is_late(self, load: Load) -> bool:
+        """Whether a load is of the replica's shape before the last change: another channel has told of that."""
+        earlier = self._earlier
+        return earlier is not None and self._clock() < earlier[1] and not earlier[0].problem(load)
 
     def _follow(self, step: Step, nonsense: str) -> str:
         """Take in KV update and adapters of a step whose load is plausible; return what is implausible."""

@@ -13,6 +13,8 @@ TRANSPORTS: Final[dict[str, tuple[str, str]]] = {
     "trtllm_grpc": ("trtllm_grpc", "TrtllmConnection"),
     "triton": ("triton.triton_connection", "TritonConnection"),
     "openai": ("openai.openai_connection", "OpenAIConnection"),
+    # No configuration names it: the endpoint picker puts it in the place of `openai`.
+    "picked": ("openai.picked_connection", "PickedConnection"),
 }
 
 

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 from observability.redacted_words import redacted_words
 from observability.tracing.trace_context import trace_headers
-from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.features import Feature
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
+from protos.stock import stock_codec as codec
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Role, Shape, Submit
 from routing.transports.counted_transport import CheckResult, Unreachable
 from routing.transports.http2.grpc_call import Call
@@ -255,7 +255,7 @@ class _Request:
         self._transport.given_up(self._mailbox, error)
 
     def fail(self, code: str, message: str) -> None:
-        """Fail the unfinished sequences, with a code of protos/errors.py."""
+        """Fail the unfinished sequences, with a code of protos/failures.py."""
         self._over = True
         finish = Finish(FinishReason.ERROR, len(self._submit.prompt_ids), failure=Failure(code, message))
         mailbox = self._mailbox

@@ -10,6 +10,7 @@ from protos import codec
 from protos import replica_pb2 as pb
 from protos.features import Feature
 from protos.protocol_error import ProtocolError
+from protos.reshape import Membership, MemberState, MemberWidth, Participant, ReshapeOrder, ReshapePhase, Span
 from protos.types import (
     Adapter,
     Failure,
@@ -58,6 +59,7 @@ SAMPLINGS = st.builds(
     ignore_eos=st.booleans(),
     min_tokens=U32,
     logprobs=maybe(U32),
+    prompt_logprobs=st.booleans(),
 )
 SUBMITS = st.builds(
     Submit,
@@ -77,6 +79,7 @@ SUBMITS = st.builds(
     trace=TEXT,
     hold_ms=U32,
 )
+ENTRIES = st.builds(TokenLogprobs, chosen=FLOATS, top=st.lists(st.tuples(U32, FLOATS), max_size=3).map(tuple))
 FINISHES = st.builds(
     Finish,
     # What a filter cut off is the gateway's to say.
@@ -85,8 +88,9 @@ FINISHES = st.builds(
     cached_tokens=U32,
     completion_tokens=U32,
     timing=st.builds(Timing, queue_us=U64, prefill_us=U64, decode_us=U64),
-    failure=maybe(st.builds(Failure, code=TEXT, message=TEXT, param=maybe(TEXT.filter(bool)))),
+    failure=maybe(st.builds(Failure, code=TEXT, message=TEXT, param=maybe(TEXT.filter(bool)), moved_to=U64)),
     handoff=maybe(HANDOFFS),
+    prompt_logprobs=st.lists(ENTRIES, max_size=4).map(tuple),
 )
 LOADS = st.builds(
     Load,
@@ -105,30 +109,52 @@ LOADS = st.builds(
 WORKS = st.builds(Work, us=U32, prefill_tokens=U32, prefill_pairs=U64, sequences=U32, context=U64)
 HASHES = st.lists(U64, max_size=4)
 KV_UPDATES = st.builds(KvUpdate, update_id=U64, reset=st.booleans(), stored=HASHES, removed=HASHES)
-ENTRIES = st.builds(TokenLogprobs, chosen=FLOATS, top=st.lists(st.tuples(U32, FLOATS), max_size=3).map(tuple))
+INFOS = st.builds(
+    ReplicaInfo,
+    model=TEXT,
+    engine=TEXT,
+    fingerprint=TEXT,
+    shape=st.builds(Shape, tp=U32, ep=U32, pp=U32),
+    role=st.sampled_from(Role),
+    max_batch_size=U32,
+    max_sequence_tokens=U32,
+    kv_block_tokens=U32,
+    kv_blocks_total=U32,
+    max_num_tokens=U32,
+    reserves_output=st.booleans(),
+    version=TEXT,
+    tokenizer_hash=TEXT,
+    features=st.integers(0, 2**63).map(Feature),
+    adapters=st.lists(TEXT, max_size=3).map(tuple),
+)
+SPANS = st.builds(Span, start=U32, width=U32)
+ORDERS = st.builds(
+    ReshapeOrder,
+    change=U64,
+    phase=st.sampled_from(ReshapePhase),
+    group=TEXT,
+    before=st.lists(SPANS, max_size=3).map(tuple),
+    after=st.lists(SPANS, max_size=3).map(tuple),
+    participants=st.lists(st.builds(Participant, address=TEXT, gpu=U32, epoch=U64), max_size=3).map(tuple),
+    timeout_ms=U32,
+)
+WIDTHS = st.builds(MemberWidth, width=U32, kv_tokens=U64, relative_rate=FLOATS, change_ms=U32)
+MEMBERSHIPS = st.builds(
+    Membership,
+    group=TEXT,
+    gpus=U32,
+    gpu=U32,
+    state=st.sampled_from(MemberState),
+    span=SPANS,
+    info=INFOS,
+    change=U64,
+    failure=TEXT,
+    served_by=U64,
+    widths=st.lists(WIDTHS, max_size=3).map(tuple),
+    revision=U32,
+)
 WELCOMES = st.builds(
-    codec.Welcome,
-    protocol_version=U32,
-    epoch=U64,
-    info=st.builds(
-        ReplicaInfo,
-        model=TEXT,
-        engine=TEXT,
-        fingerprint=TEXT,
-        shape=st.builds(Shape, tp=U32, ep=U32, pp=U32),
-        role=st.sampled_from(Role),
-        max_batch_size=U32,
-        max_sequence_tokens=U32,
-        kv_block_tokens=U32,
-        kv_blocks_total=U32,
-        max_num_tokens=U32,
-        reserves_output=st.booleans(),
-        version=TEXT,
-        tokenizer_hash=TEXT,
-        features=st.integers(0, 2**63).map(Feature),
-        adapters=st.lists(TEXT, max_size=3).map(tuple),
-    ),
-    ack_window=U32,
+    codec.Welcome, protocol_version=U32, epoch=U64, info=INFOS, ack_window=U32, membership=maybe(MEMBERSHIPS)
 )
 
 
@@ -169,13 +195,14 @@ def steps(draw: st.DrawFn) -> codec.Step:
         (Load, LOADS),
         (Work, WORKS),
         (KvUpdate, KV_UPDATES),
-        (ReplicaInfo, None),
+        (ReplicaInfo, INFOS),
+        (ReshapeOrder, ORDERS),
+        (Membership, MEMBERSHIPS),
     ],
 )
 def test_the_strategies_cover_every_field(kind: type, strategy: object) -> None:
     # A field that is added and not drawn here would not be known to survive the wire.
-    if strategy is not None:
-        assert all(f"{name}=" in repr(strategy) for name in inspect.signature(kind).parameters)
+    assert all(f"{name}=" in repr(strategy) for name in inspect.signature(kind).parameters)
 
 
 @given(
@@ -191,9 +218,9 @@ def test_a_batch_survives_the_wire(
     assert up == codec.Up(None, submits, cancels, ack, kv_resync)
 
 
-@given(version=U32, worker=TEXT, kv_updates=st.booleans())
-def test_a_hello_survives_the_wire(version: int, worker: str, kv_updates: bool) -> None:
-    hello = codec.Hello(version, worker, kv_updates)
+@given(version=U32, worker=TEXT, kv_updates=st.booleans(), watches=st.booleans())
+def test_a_hello_survives_the_wire(version: int, worker: str, kv_updates: bool, watches: bool) -> None:
+    hello = codec.Hello(version, worker, kv_updates, watches)
     up = codec.decode_up(codec.encode_hello(hello))
     assert up == codec.Up(hello, [], [], 0)
 
@@ -201,6 +228,16 @@ def test_a_hello_survives_the_wire(version: int, worker: str, kv_updates: bool) 
 @given(welcome=WELCOMES)
 def test_a_welcome_survives_the_wire(welcome: codec.Welcome) -> None:
     assert codec.decode_down(codec.encode_welcome(welcome)) == welcome
+
+
+@given(order=ORDERS)
+def test_an_order_survives_the_wire(order: ReshapeOrder) -> None:
+    assert codec.decode_up(codec.encode_order(order)) == codec.Up(None, [], [], 0, reshape=order)
+
+
+@given(membership=MEMBERSHIPS)
+def test_a_membership_survives_the_wire(membership: Membership) -> None:
+    assert codec.decode_down(codec.encode_membership(membership)) == membership
 
 
 @given(step=steps())
@@ -251,6 +288,7 @@ def down(**fields: Any) -> bytes:
         down(stream_ids=[1], tokens=[5], logprobs=[pb.Logprobs(chosen=[-1], width=2, top_ids=[1], top=[-1])]),
         down(stream_ids=[1], tokens=[5], logprobs=[pb.Logprobs(chosen=[-1], width=1, top_ids=[1, 2], top=[-1])]),
         pb.Down(welcome=pb.Welcome(info=pb.Info(role=9))).SerializeToString(),  # type: ignore[arg-type]
+        pb.Down(membership=pb.Membership(state=9)).SerializeToString(),  # type: ignore[arg-type]
     ],
 )
 def test_a_message_that_contradicts_itself_is_a_protocol_error(data: bytes) -> None:

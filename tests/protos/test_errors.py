@@ -1,21 +1,15 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from protos import errors
+from protos import cluster_errors, errors
 from protos.errors import (
-    FAILURES,
     ClientError,
     PenstockError,
     QuotaExceeded,
     RateLimited,
-    ReplicaFailed,
-    ReplicaUnavailable,
     Source,
     UpstreamRateLimited,
-    from_failure,
 )
 
 INTERNAL = "Traceback in /opt/engine.py at 10.0.0.7:50051: CUDA error"
@@ -59,35 +53,6 @@ def test_a_rate_limit_is_worth_another_try_only_when_waiting_helps(wait: float |
 
 
 def test_all_errors_of_the_module_are_in_the_tree() -> None:
-    found = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
+    values = (*vars(errors).values(), *vars(cluster_errors).values())
+    found = {value for value in values if isinstance(value, type) and issubclass(value, Exception)}
     assert found == set(classes())
-
-
-@pytest.mark.parametrize("code", sorted(FAILURES))
-def test_a_known_failure_becomes_its_class(code: str) -> None:
-    error = from_failure(code, "for the log", "top_k")
-    assert type(error) is FAILURES[code]
-    assert error.detail == f"{code}: for the log"
-    assert "for the log" not in error.message
-    assert error.param == "top_k"
-
-
-@given(code=st.text(max_size=30), message=st.text(max_size=80))
-def test_an_engines_own_words_do_not_reach_the_client(code: str, message: str) -> None:
-    error = from_failure(code, INTERNAL + message, None)
-    assert "CUDA" not in error.message
-    assert error.param is None
-    if code not in FAILURES:
-        assert type(error) is ReplicaFailed
-
-
-def test_a_parameter_that_the_engine_does_not_name() -> None:
-    assert from_failure("unsupported_parameter", "", "top_k").message.startswith("Unsupported value: 'top_k' cannot")
-    error = from_failure("unsupported_parameter", "", None)
-    assert error.message == "This model's engine cannot honour something that the request asks for."
-
-
-def test_draining_is_no_fault_of_the_request() -> None:
-    error = from_failure("draining", INTERNAL, None)
-    assert isinstance(error, ReplicaUnavailable)
-    assert INTERNAL not in error.message

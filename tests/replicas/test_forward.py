@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from protos.types import KvRemoved, KvStored, Load, Shape
 from replicas.engine_limits import CapacityPolicy, Limits
-from replicas.model import ReplicaModel, Sequence
+from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
+from replicas.sequence import Sequence
 from replicas.timing import Batch, FixedTimer, RooflineTimer, Series, StepTimer
 
 GNE, MAX = CapacityPolicy.GUARANTEED_NO_EVICT, CapacityPolicy.MAX_UTILIZATION
@@ -23,7 +24,7 @@ class Named(Sequence):
     number: int
 
     def further_blocks(self, count: int) -> list[int]:
-        return [-(1000 * self.number + len(self._chain) + i + 1) for i in range(count)]
+        return [-(1000 * self.number + len(self.hashes) + i + 1) for i in range(count)]
 
 
 @dataclass

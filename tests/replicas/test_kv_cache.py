@@ -149,3 +149,33 @@ def test_events_tell_exactly_what_is_reusable_and_no_block_is_lost(script: list[
     for table in tables:
         cache.release(table)
     assert cache.used == 0
+
+
+def test_a_cache_grows_and_shrinks_by_what_is_idle() -> None:
+    cache = KvCache(4, tokens_per_block=4)
+    chain = chain_of(list(range(12)))
+    table = cache.open([])
+    assert cache.grow(table, 3)
+    cache.store(table, chain, list(range(12)))
+    assert not cache.resize(2)
+    assert cache.blocks_total == 4
+    cache.release(table)
+    assert cache.resize(8)
+    assert (cache.available, cache.used) == (8, 0)
+    assert cache.resize(2)
+    assert (cache.available, cache.used) == (2, 0)
+    # The end of the chain went first.
+    assert cache.reusable == frozenset(chain[:2])
+
+
+def test_only_idle_blocks_are_given_up() -> None:
+    cache = KvCache(8, tokens_per_block=4)
+    for ids in (range(8), range(20, 28)):
+        table = cache.open([])
+        assert cache.grow(table, 2)
+        cache.store(table, chain_of(list(ids)), list(ids))
+        if ids.start:
+            cache.release(table)
+    cache.keep_only(frozenset(chain_of(list(range(20, 28)))[:1]))
+    assert cache.reusable == {*chain_of(list(range(8))), chain_of(list(range(20, 28)))[0]}
+    assert cache.used == 2

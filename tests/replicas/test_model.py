@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from protos.types import KvRemoved, KvStored, Work
 from replicas.engine_limits import CapacityPolicy, Limits
-from replicas.model import Phase, ReplicaModel, Sequence
+from replicas.model import ReplicaModel
+from replicas.sequence import Phase, Sequence
 from replicas.timing import Batch, FixedTimer, Series
 
 GNE, MAX = CapacityPolicy.GUARANTEED_NO_EVICT, CapacityPolicy.MAX_UTILIZATION

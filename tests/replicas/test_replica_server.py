@@ -8,7 +8,8 @@ import pytest
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Load
 from replicas.engine import Delta
-from replicas.replica_server import ACK_WINDOW, MAX_SEQUENCES, AddressInUse, ReplicaServer, serve_pool
+from replicas.replica_server import ACK_WINDOW, MAX_SEQUENCES, AddressInUse, ReplicaServer
+from replicas.serve_pool import serve_pool
 from tests.fakes import DiesAfter, SilentEngine, StopsByItself
 from tests.harness import MODEL, Worker, answers_of, engine_of, gated_engine, serving, submit_of, worker_at
 from tests.loops import until

@@ -98,6 +98,14 @@ async def test_workers_are_counted_by_name_and_not_by_session() -> None:
         await load_where(watching, workers=1)
 
 
+async def test_who_only_watches_is_no_worker() -> None:
+    async with serving(SilentEngine()) as (_, address), worker_at(address) as one, worker_at(address) as watching:
+        await one.hello()
+        await watching.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, "controller", False, watches=True)))
+        await watching.read()
+        await load_where(watching, workers=1)
+
+
 async def test_a_load_says_how_many_submits_of_its_session_it_knows_of() -> None:
     engine, gate = gated_engine()
     async with serving(engine) as (server, address), worker_at(address) as one, worker_at(address) as two:

@@ -171,6 +171,9 @@ class _Draft:
                 return None
             if self._allows(ord(",")) and not self._allows(ord("}")) and not self._allows(ord("]")):
                 return self._at(ord(","))
+            if self._allows(ord("\n")):
+                # Only after a number that is no JSON's alone: there are no blanks in JSON here.
+                return self._at(ord("\n"))
         elif may_end and self._last:
             return None
         return self._structural(draw, soon, may_end)
@@ -185,8 +188,12 @@ class _Draft:
         if may_end:
             return None
         # Line breaks are allowed only in free text.
-        if self._allows(ord("\n")) and any(self._say(end.encode()) for end in self._plan.ends):
-            return -1
+        ends = self._plan.ends
+        if ends and self._allows(ord("\n")):
+            # Others than its own are text in this text, and so may its own be, in another.
+            own = [end for end in ends if self._ends_text(end.encode())]
+            if any(self._say(end.encode()) for end in (*own, *ends)):
+                return -1
         if self._allows(ord('"')):
             return self._at(ord('"'))
         if words and self._words < length * _PATIENCE:
@@ -196,6 +203,17 @@ class _Draft:
             first = 0 if separators[0] == ord("@") else (draw >> 8) % len(separators)
             return self._at(separators[first])
         return self._any(draw >> 8, soon, may_end)
+
+    def _ends_text(self, end: bytes) -> bool:
+        """Whether free text is over after this."""
+        places = self._palette.places_of(end)
+        if not places or self._matcher.validate_tokens(places) < len(places):
+            return False
+        matcher = self._matcher.deep_copy()
+        matcher.consume_tokens(places)
+        # A byte that is allowed in text alone.
+        odd = self._palette.bytes.get(_ODD[0])
+        return matcher.is_stopped() or odd is None or matcher.validate_tokens([odd]) == 0
 
     def _structural(self, draw: int, soon: bool, may_end: bool) -> int | None:
         """Choose outside of text: ends of objects and arrays first, then any byte that fits."""
@@ -212,6 +230,8 @@ class _Draft:
                 return self._at(ord(","))
             else:
                 return self._at(ord("]"))
+        if self._last == ord("<") and self._allows(ord("/")) and (soon or draw & 1):
+            return self._at(ord("/"))
         return self._any(draw >> 8, soon, may_end)
 
     def _any(self, draw: int, soon: bool, may_end: bool) -> int | None:

@@ -71,12 +71,18 @@ class TagGrammar:
             "const_string": lambda node: _literal(node["value"]),
             "json_schema": self._schema,
             "regex": self._regex,
+            "or": self._either,
             "sequence": lambda node: " ".join(map(self._part, node["elements"])),
             "tag": self._tag,
             "tags_with_separator": self._separated,
             "triggered_tags": self._triggered,
         }
         return readers[node["type"]](node)
+
+    def _either(self, node: Format) -> str:
+        if not node["elements"]:
+            raise GuideError("a structural tag needs some alternatives")
+        return f"({' | '.join(map(self._part, node['elements']))})"
 
     def _schema(self, node: Format) -> str:
         schema = node["json_schema"]

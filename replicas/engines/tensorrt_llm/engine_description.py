@@ -17,7 +17,7 @@ def describe(options: Options, library_version: str, kv_blocks_total: int) -> Re
         *(f"{name}{degree}" for name, degree in degrees if degree > 1 or name == "tp"),
         "adp" if options.attention_dp else "",
     ]
-    features = Feature.TOKENS
+    features = Feature.TOKENS | Feature.PROMPT_LOGPROBS
     if options.vocab_size is None:
         features &= ~Feature.LOGIT_BIAS
     if options.guided_backend is not None:

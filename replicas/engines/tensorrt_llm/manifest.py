@@ -130,6 +130,7 @@ MANIFEST: tuple[Signature, ...] = (
             "presence_penalty",
             "frequency_penalty",
             "logprobs",
+            "return_context_logits",
             "guided_decoding",
             "ignore_eos",
             "detokenize",
@@ -155,7 +156,10 @@ MANIFEST: tuple[Signature, ...] = (
     Signature(("tensorrt_llm.executor.utils:RequestError",)),
     Signature(("tensorrt_llm.executor.executor:GenerationExecutor",), attributes=("is_shutdown", "shutdown")),
     Signature(("tensorrt_llm.executor.result:GenerationResult",), attributes=("abort", "finished", "__aiter__")),
-    Signature(("tensorrt_llm.executor.result:GenerationResultBase",), attributes=("outputs", "cached_tokens")),
+    Signature(
+        ("tensorrt_llm.executor.result:GenerationResultBase",),
+        attributes=("outputs", "cached_tokens", "context_logits"),
+    ),
     Signature(
         ("tensorrt_llm.executor.result:CompletionOutput",),
         attributes=("token_ids", "logprobs", "finish_reason", "disaggregated_params", "request_perf_metrics"),

@@ -22,6 +22,7 @@ from replicas.engines.tensorrt_llm.library import Library
 from replicas.engines.tensorrt_llm.liveness import EngineLost, watch
 from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
+from replicas.engines.tensorrt_llm.prompt_logprobs import kept_apart, wants_logits
 from replicas.engines.tensorrt_llm.trtllm_requests import Requests
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
 from replicas.engines.tensorrt_llm.waiting_workers import WaitingWorkers
@@ -224,6 +225,8 @@ class TensorRtLlmEngine:
         failure = self._requests.refusal(request, self.info)
         if failure is not None:
             return failure
+        if wants_logits(request):
+            request = kept_apart(request, handle)
         begun: list[Sequence] = []
         try:
             for sequence, keywords in self._requests.sequences(handle, request):
@@ -256,6 +259,8 @@ class TensorRtLlmEngine:
         """Read the library's iterator, also after a cancel, until the library has ended the request."""
         try:
             async for _ in sequence.result:
+                if sequence.prompt_logprobs is None and sequence.result.finished:
+                    await asyncio.to_thread(sequence.score)
                 self._updated(sequence)
             if sequence.open:
                 self._end(sequence, sequence.failed(Failure("engine_error", "the engine's answer has no end")))

@@ -13,6 +13,7 @@ from replicas.engines.tensorrt_llm.handoff import unpack
 from replicas.engines.tensorrt_llm.library import Library
 from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
+from replicas.engines.tensorrt_llm.prompt_logprobs import too_long, wants_logits
 from replicas.engines.tensorrt_llm.trtllm_sampling import MAX_LOGPROBS, guide_arguments, sampling_arguments, stop_ids
 from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence
 
@@ -48,6 +49,7 @@ class Requests:
             (request.guide is not None and Feature.GUIDED not in info.features, GUIDE_PARAM, "has no backend"),
             # The library begins every guide at its beginning: it takes no tokens that have gone through it before.
             (request.guide is not None and request.generated > 0, GUIDE_PARAM, "cannot go on from an answer's middle"),
+            (too_long(request, options.vocab_size), "prompt", "is too long for logprobs of it"),
             (_is_tag(request) and options.guided_backend == "llguidance", GUIDE_PARAM, "is XGrammar's alone"),
             (request.adapter is not None and Feature.LORA not in info.features, "model", "needs LoRA, which is off"),
             (request.prefill_only and not options.hands_over, "prefill_only", "needs a cache transceiver"),
@@ -76,6 +78,7 @@ class Requests:
                 rng=self._random,
                 vocab_size=options.vocab_size,
                 tensor=library.tensor,
+                scores=k == 0 and wants_logits(request),
             )
             if request.guide is not None:
                 # The call changes the library's parameters, so each sequence has its own.
@@ -99,7 +102,8 @@ class Requests:
 
     def _common(self, request: Submit) -> dict[str, Any]:
         """Return the keywords shared by all its sequences, without unused ones, which older versions may lack."""
-        keywords: dict[str, Any] = {"inputs": request.prompt_ids, "streaming": not request.prefill_only}
+        whole = request.prefill_only or request.sampling.prompt_logprobs
+        keywords: dict[str, Any] = {"inputs": request.prompt_ids, "streaming": not whole}
         if request.cache_salt:
             keywords["cache_salt"] = request.cache_salt
         if request.trace and self._takes_traces:

@@ -21,10 +21,11 @@ def sampling_arguments(
     rng: random.Random,
     vocab_size: int | None,
     tensor: Callable[[list[float]], Any],
+    scores: bool = False,
 ) -> dict[str, Any]:
     """Return the keywords of SamplingParams for the request's `index`-th sequence of at most `max_tokens`.
 
-    `tensor` converts a list of numbers to the library's type.
+    `tensor` converts a list of numbers to the library's type. `scores`: the prompt's logits are wanted.
 
     Each sequence is a separate request to the library: it refuses several greedy ones in one request, and reports only
     the end of the last.
@@ -55,6 +56,8 @@ def sampling_arguments(
         for token, value in sampling.logit_bias.items():
             bias[token] = value
         arguments["embedding_bias"] = tensor(bias)
+    if scores:
+        arguments["return_context_logits"] = True
     return arguments
 
 

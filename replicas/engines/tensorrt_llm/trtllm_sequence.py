@@ -1,11 +1,15 @@
 """One running sequence: extracts new tokens and the finish from the library's cumulative output."""
 
+import logging
 from datetime import timedelta
 from typing import Any
 
 from protos.types import Failure, Finish, FinishReason, Handoff, Submit, Timing, TokenLogprobs
 from replicas.engine import Delta
 from replicas.engines.tensorrt_llm.accounts import Holding
+from replicas.engines.tensorrt_llm.prompt_logprobs import prompt_logprobs, wants_logits
+
+log = logging.getLogger(__name__)
 
 #: Stands for a missing or minus infinite log probability, as in OpenAI's API.
 NO_LOGPROB = -9999.0
@@ -27,6 +31,7 @@ class Sequence:
         "holding",
         "index",
         "open",
+        "prompt_logprobs",
         "result",
         "submit",
     )
@@ -36,6 +41,8 @@ class Sequence:
         self.handle, self.index, self.submit = handle, index, submit
         self.holding = Holding(len(submit.prompt_ids), most, transferred=submit.handoff is not None)
         self.result: Any = None
+        #: Of the prompt, where this sequence has to tell them; None: not known yet.
+        self.prompt_logprobs: tuple[TokenLogprobs, ...] | None = None if index == 0 and wants_logits(submit) else ()
         self.open = True
         #: It was cancelled and must be aborted as soon as that is safe.
         self.aborting = False
@@ -100,7 +107,17 @@ class Sequence:
             completion_tokens=self._sent,
             timing=timing_of(output),
             failure=failure,
+            prompt_logprobs=self.prompt_logprobs or (),
         )
+
+    def score(self) -> None:
+        """Work out the logprobs of the prompt; for a thread of its own. Without them the answer goes on."""
+        self.prompt_logprobs = ()
+        most = self.submit.sampling.logprobs or 0
+        try:
+            self.prompt_logprobs = prompt_logprobs(self.result.context_logits, self.submit.prompt_ids, most)
+        except Exception:
+            log.exception("the logits of request %s cannot be read", self.submit.request_id)
 
     def cancelled(self) -> Finish:
         """Return the finish of a cancelled sequence."""
@@ -131,6 +148,7 @@ def with_handoff(finish: Finish, handoff: Handoff) -> Finish:
         finish.timing,
         None,
         handoff,
+        finish.prompt_logprobs,
     )
 
 

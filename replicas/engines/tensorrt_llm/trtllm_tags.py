@@ -28,7 +28,7 @@ def older_tag(text: str) -> str:
     """
     try:
         tag = json.loads(text)["format"]
-        if tag["type"] != "triggered_tags":
+        if tag["type"] != "triggered_tags" or any(one["content"]["type"] != "json_schema" for one in tag["tags"]):
             raise ValueError("TensorRT-LLM before 1.2 has no such structural tag")
         structures = [_structure(each) for each in tag["tags"]]
         older = {"type": "structural_tag", "structures": structures, "triggers": tag["triggers"]}

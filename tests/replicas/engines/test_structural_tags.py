@@ -165,6 +165,36 @@ def test_a_tag_may_have_an_expression_in_it(palette: Palette) -> None:
         assert any(keeps(plan, palette, readable_vocabulary().encode(text)) for plan in plans) is kept
 
 
+ARGUMENTS = either(
+    {"type": "const_string", "value": "</call>"},
+    tag(
+        "<key=",
+        listed(
+            tag("a>", {"type": "any_text"}, "</key>"), tag("n>", schema({"type": "integer"}), "\n"), separator="<key="
+        ),
+        "</call>",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<call></call>", True),
+        ("<call><key=a>some <b> text</key></call>", True),
+        ("<call><key=n>5\n<key=a>x</key></call> and more", True),
+        ("<call><key=n>x\n</call>", False),
+        ("<call><key=b>x</key></call>", False),
+        ("<call>text</call>", False),
+    ],
+)
+def test_a_tag_in_text_may_have_alternatives_in_it(palette: Palette, text: str, kept: bool) -> None:
+    form = {"type": "triggered_tags", "tags": [tag("<call>", ARGUMENTS, "")], "triggers": ["<call>"]}
+    tokens = readable_vocabulary().encode(text)
+    assert any(keeps(plan, palette, tokens) for plan in plans_of(tag_guide(form), palette.tokenizer)) is kept
+    assert all(answer(palette, tag_guide(form), key).whole for key in range(10))
+
+
 @pytest.mark.parametrize(
     "guide",
     [
@@ -176,7 +206,7 @@ def test_a_tag_may_have_an_expression_in_it(palette: Palette) -> None:
         tag_guide(schema(True)),
         tag_guide(either()),
         tag_guide(row(*[either(schema({}), schema({}))] * 9)),
-        tag_guide(listed(tag("<a>", either(schema({})), ""))),
+        tag_guide(listed(tag("<a>", either(), ""))),
         tag_guide(either(schema({}), schema({"$ref": "#/$defs/none"}))),
     ],
 )

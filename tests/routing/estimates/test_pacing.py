@@ -77,6 +77,22 @@ def test_a_prefill_replica_has_no_answers_to_keep_up(replicas: ReplicaClass) -> 
     assert not pacing.ready(view(prefill=17_000, role=Role.PREFILL), replicas, ask(8000))
 
 
+def test_a_target_that_no_two_requests_can_keep_together_does_not_have_prompts_wait(replicas: ReplicaClass) -> None:
+    # A prompt of 20,000 tokens takes 0.2 s, and has ten answer tokens: beside another it cannot keep 50 ms.
+    alone, prompt = view(running=1), ask(20_000, output=10.0)
+    pacing = Pacing(TPOT)
+    for steps in range(0, 220, 11):
+        pacing.stepped(view(steps=steps), Work(200_000, prefill_tokens=20_000))
+        for one in range(1, 11):
+            pacing.stepped(view(steps=steps + one), Work(10_000, sequences=1))
+    assert pacing.ready(alone, replicas, prompt)
+    # Where prompts are usually short the same one waits.
+    pacing = Pacing(TPOT)
+    for steps in range(220):
+        pacing.stepped(view(steps=steps), Work(45_000, prefill_tokens=100, sequences=10))
+    assert not pacing.ready(alone, replicas, prompt)
+
+
 def test_an_engine_that_is_slower_than_the_target_still_gets_work() -> None:
     slow = ReplicaClasses().of(view())
     for _ in range(400):

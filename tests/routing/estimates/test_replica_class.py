@@ -47,3 +47,13 @@ def test_a_prompt_token_always_costs_something() -> None:
         replicas.learn(Work(90_000, prefill_tokens=2048))
         replicas.learn(Work(1_000, prefill_tokens=8192))
     assert replicas.token_seconds > 0
+
+
+def test_a_replica_of_another_shape_is_of_another_class_once_it_has_left() -> None:
+    classes = ReplicaClasses()
+    narrow = classes.of(view("p", 1))
+    classes.left("p/0")
+    wide = classes.of(view("p", 4))
+    assert wide is not narrow
+    classes.left("p/0")
+    assert classes.of(view("p", 1)) is narrow

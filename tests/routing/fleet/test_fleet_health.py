@@ -11,10 +11,11 @@ import routing.transports.session_transport
 from protos import codec
 from protos.errors import ContextLengthExceeded, Overloaded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Finish, FinishReason, KvUpdate, Load, Role, Work
-from routing.fleet.fleet import SLOW_SECONDS, Fleet
+from routing.fleet.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS, OPEN_SECONDS
 from routing.health.ramp import RAMP_SECONDS
 from routing.health.replica_health import PROBE_AGAIN_SECONDS
+from routing.health.replica_pace import SLOW_SECONDS
 from routing.health.replica_status import State
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.session_transport import SessionConnection

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from protos.types import Role, Shape
 from routing.contracts.policy import NoCandidate, ReplicaView, learns, learns_from_ends
 from routing.contracts.policy_settings import PolicySettings
-from routing.policies.adapter_affinity import ELSEWHERE, SPILL_FACTOR, SPILL_SEQUENCES, AdapterAffinity, preferred
+from routing.policies.adapter_affinity import ELSEWHERE, AdapterAffinity, preferred
 from routing.policies.auto import Auto
+from routing.policies.busyness import SPILL_FACTOR, SPILL_SEQUENCES
 from routing.policies.least_load import LeastLoad
 from tests.views import ask, fleets, view
 

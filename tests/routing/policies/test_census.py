@@ -30,3 +30,13 @@ def test_the_version_changes_with_the_fleet_and_not_with_loads() -> None:
         assert not census.knows([changed])
     census.refresh(view("a", blocks=7))
     assert census.version > before
+
+
+def test_what_has_left_is_forgotten_at_once() -> None:
+    census = Census()
+    census.note([view("a"), view("b")], now=0.0)
+    before = census.version
+    census.left("a")
+    census.left("unknown")
+    assert [v.id for v in census.with_candidates([])] == ["b"]
+    assert census.version == before + 1

@@ -182,3 +182,36 @@ def test_an_index_that_lies_counts_for_less_until_it_is_right_again() -> None:
         directory.record_cached("a", said, 39)
         clock.now += 2
     assert directory.look_up(PROMPT).cached == {"a": 39, "b": 39}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_emptied_cache_holds_nothing_and_its_updates_go_on(exact: bool) -> None:
+    directory = directory_of("a", "b", exact=exact)
+    assert directory.updated("a", KvUpdate(1, stored=CHAIN[:3]))
+    directory.routed("a", CHAIN)
+    directory.emptied("a")
+    directory.emptied("unknown")
+    assert directory.look_up(PROMPT).cached == {}
+    assert directory.updated("a", KvUpdate(2, stored=CHAIN[:2]))
+    assert directory.look_up(PROMPT).cached == {"a": 8}
+
+
+def test_a_cache_of_another_size_holds_what_it_held() -> None:
+    directory = directory_of("a", blocks=1)
+    assert directory.updated("a", KvUpdate(1, stored=CHAIN))
+    directory.resized("a", 1000)
+    directory.resized("unknown", 1000)
+    assert directory.look_up(PROMPT).cached == {"a": 39}
+    # More than the smaller one could have claimed.
+    claimed = tuple(range(module.MAX_UPDATE_HASHES))
+    assert directory.updated("a", KvUpdate(2, stored=claimed[: module.MAX_UPDATE_HASHES - 1]))
+    assert directory.updated("a", KvUpdate(3, stored=claimed[: 15 * 1000]))
+    assert directory.look_up(PROMPT).cached == {"a": 39}
+
+
+def test_what_is_assumed_of_a_cache_goes_by_its_size_now() -> None:
+    directory = directory_of("a", exact=False, blocks=100)
+    directory.routed("a", CHAIN)
+    directory.resized("a", 4)
+    directory.routed("a", CHAIN)
+    assert directory.look_up(PROMPT).cached == {"a": 16}

@@ -15,10 +15,14 @@ from tests.harness import answers_of, drained, engine_of, gated_engine, serving,
 from tests.loops import until
 
 
+def ignored(_: object) -> None:
+    """Ignore a step or a membership."""
+
+
 @contextlib.asynccontextmanager
 async def session_at(address: str) -> AsyncIterator[tuple[Session, list[codec.Step]]]:
     steps: list[codec.Step] = []
-    session = await Session.connect(address, "test", steps.append)
+    session = await Session.connect(address, "test", steps.append, ignored)
     task = asyncio.create_task(session.run())
     try:
         yield session, steps
@@ -172,7 +176,7 @@ async def test_silence_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing.transports.mux, "SILENCE_SECONDS", 0.05)
 
     async with GoesSilent().listening() as address:
-        session = await Session.connect(address, "test", lambda _: None)
+        session = await Session.connect(address, "test", ignored, ignored)
         ends = asyncio.create_task(session.run())
         with pytest.raises(ReplicaUnavailable):
             await session.open(submit_of()).receive()
@@ -194,7 +198,7 @@ async def test_a_quiet_replica_is_not_silent(monkeypatch: pytest.MonkeyPatch) ->
 async def test_another_protocol_version_is_refused() -> None:
     async with WrongVersion().listening() as address:
         with pytest.raises(SessionRefused, match="version"):
-            await Session.connect(address, "test", lambda step: None)
+            await Session.connect(address, "test", ignored, ignored)
 
 
 async def test_a_worker_of_another_version_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,9 +206,9 @@ async def test_a_worker_of_another_version_is_told_so(monkeypatch: pytest.Monkey
 
     async with serving(engine_of()) as (_, address):
         with pytest.raises((SessionRefused, grpc.RpcError), match="99"):
-            await Session.connect(address, "test", lambda step: None)
+            await Session.connect(address, "test", ignored, ignored)
 
 
 async def test_nobody_listening_is_an_error_of_grpc() -> None:
     with pytest.raises((grpc.RpcError, TimeoutError)):
-        await Session.connect("127.0.0.1:1", "test", lambda step: None)
+        await Session.connect("127.0.0.1:1", "test", ignored, ignored)

@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 
 from protos.pem import PemError
-from replicas.server_tls import ServerTls, add_port
+from protos.server_tls import ServerTls, add_port
 from routing.transports.replica_tls import (
     RenewedChannel,
     TlsFiles,

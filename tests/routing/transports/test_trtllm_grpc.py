@@ -9,9 +9,9 @@ import grpc.aio
 import pytest
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
-from protos import stock_codec
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
+from protos.stock import stock_codec
 from protos.types import Adapter, Finish, Handoff, Shape
 from routing.health.replica_status import State
 from routing.transports.replica_connection import TransportContext
@@ -19,7 +19,7 @@ from routing.transports.trtllm_grpc import TrtllmConnection
 from tests.fakes import INFO, DropsStream, SilentEngine
 from tests.harness import drained, engine_of, gated_engine, spec_of, submit_of
 from tests.loops import until
-from tests.protos.test_stock_codec import chunk, complete
+from tests.protos.stock.test_stock_codec import chunk, complete
 from tests.stock_server import StockServer, trtllm_at
 
 #: What a raw server does with a Generate call.

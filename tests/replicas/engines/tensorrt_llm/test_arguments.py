@@ -14,7 +14,7 @@ from replicas.engines.tensorrt_llm.arguments import llm_arguments, retention_con
 from replicas.engines.tensorrt_llm.engine_description import describe
 from replicas.engines.tensorrt_llm.options import ChunkingPolicy, KvOptions, LoraOptions, Retention, SchedulerPolicy
 from replicas.engines.tensorrt_llm.trtllm_sampling import guide_arguments, sampling_arguments
-from replicas.engines.tensorrt_llm.trtllm_tags import takes_older_tags
+from replicas.engines.tensorrt_llm.trtllm_tags import older_tag, takes_older_tags
 from tests.fake_tensorrt_llm.parameters import FloatTensor
 from tests.harness import submit_of
 from tests.loops import until
@@ -196,6 +196,13 @@ def test_older_libraries_get_tags_in_their_form() -> None:
         "structures": [{"begin": "<ü>", "schema": _SCHEMA, "end": "</ü>"}],
         "triggers": ["<"],
     }
+
+
+def test_older_libraries_take_no_tags_with_more_than_json() -> None:
+    typed = {**_TAG, "content": {"type": "sequence", "elements": [_TAG]}}
+    tags = {"type": "structural_tag", "format": {**_TAGS["format"], "tags": [_TAG, typed]}}  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="has no such structural tag"):
+        older_tag(json.dumps(tags))
 
 
 _VERSIONS = [("0.1.21", True), ("0.1.21+cu12", True), ("0.1.9rc1", True), ("0.1.25", False), ("0.1.25.post1", False)]

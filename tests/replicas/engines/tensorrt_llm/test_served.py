@@ -12,7 +12,8 @@ from protos.launch_step import LaunchStep
 from protos.types import Adapter, FinishReason, KvUpdate
 from replicas.engines.tensorrt_llm.options import LoraOptions
 from replicas.engines.tensorrt_llm.trtllm_engine import SKIP_PROFILING, TensorRtLlmEngine
-from replicas.replica_server import ReplicaServer, serve_pool
+from replicas.replica_server import ReplicaServer
+from replicas.serve_pool import serve_pool
 from routing.transports.replica_connection import Listener, TransportContext
 from routing.transports.session_transport import SessionConnection
 from tests.fake_tensorrt_llm.llm import LLM

@@ -11,7 +11,7 @@ import pytest
 
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
-from replicas.server_tls import ServerTls, add_port
+from protos.server_tls import ServerTls, add_port
 from routing.transports.http2.grpc_channel import CallFailed, Channel
 from routing.transports.http2.grpc_status import Status
 from routing.transports.replica_tls import TlsFiles

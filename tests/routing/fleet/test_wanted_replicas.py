@@ -1,5 +1,7 @@
 import asyncio
 import contextlib
+import logging
+import math
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,9 +15,10 @@ from protos.types import Work
 from routing.contracts.policy import Left
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
-from routing.fleet.membership import LEAVE_SECONDS, Membership
+from routing.fleet.wanted_replicas import LEAVE_SECONDS, WantedReplicas
 from routing.health.replica_status import State
 from routing.policies.least_load import LeastLoad
+from routing.policies.zone_affinity import Zones
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.replica_spec import ReplicaSpec
 from tests.harness import drained, engine_of, gated_engine, serving, spec_of, submit_of
@@ -51,6 +54,33 @@ async def world_of(*specs: ReplicaSpec) -> AsyncIterator[World]:
         await world.fleet.aclose()
 
 
+def test_a_replica_that_another_zone_is_meant_for_now_stays() -> None:
+    here, there = replace(spec_of("unix:/a"), id="p/a", near=True), replace(spec_of("unix:/b"), id="p/b", near=False)
+    members = WantedReplicas([here, there])
+    assert members.zones == Zones(frozenset({"p/a"}), frozenset({"p/b"}))
+    members.want([replace(here, near=False), replace(there, near=None)], {"p/a": here, "p/b": there}, 1.0)
+    assert members.zones == Zones(frozenset(), frozenset({"p/a"}))
+    assert not members.leaving
+
+
+@pytest.mark.parametrize("planned", [True, False])
+async def test_the_end_of_a_drained_replica_is_no_warning(planned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with world_of() as world:
+        async with serving(engine_of()) as (_, one):
+            world.fleet.set_replicas([spec_of(one, id="p/1")])
+            await until(lambda: world.ready == ["p/1"])
+            world.fleet.drain({"p/1": math.inf} if planned else {})
+            (connection,) = world.fleet._connections.values()
+            for session in connection._sessions:  # type: ignore[attr-defined]
+                session._call.cancel()
+            await until(lambda: "lost" in caplog.text)
+        world.fleet.drain({})
+        await until(lambda: world.fleet.statuses()[0].state is State.CONNECTING)
+        levels = {record.levelno for record in caplog.records if "p/1" in record.message}
+        assert (logging.WARNING in levels) is not planned
+
+
 async def test_replicas_come_and_go() -> None:
     async with serving(engine_of()) as (_, one), serving(engine_of()) as (_, two), world_of() as world:
         first, second = spec_of(one, id="p/1"), spec_of(two, id="p/2")
@@ -76,7 +106,7 @@ async def test_replicas_come_and_go() -> None:
         fleet._failing("p/1", "x")
         fleet._worked("p/1", Work(us=1))
         # Nothing of it is left.
-        for known in (fleet._connections, fleet._paces, fleet._slow_since, world.prefixes._replicas):
+        for known in (fleet._connections, fleet._paces, fleet._slow.since, world.prefixes._replicas):
             assert "p/1" not in known
         fleet.set_replicas([first, second])
         await until(lambda: world.ready == ["p/2", "p/1"])
@@ -169,7 +199,7 @@ async def test_many_come_and_go_and_nothing_is_left() -> None:
         await until(lambda: world.fleet.tick() or len(world.fleet._connections) == 1)  # type: ignore[func-returns-value]
         await until(lambda: not world.fleet._closing)
         assert world.fleet._paces.keys() == {"p/9"}
-        assert (dict(world.fleet._members.leaving), world.fleet._members._ending) == ({}, set())
+        assert (dict(world.fleet.members.leaving), world.fleet.members._ending) == ({}, set())
 
 
 async def test_versions_are_in_fingerprints() -> None:
@@ -209,7 +239,7 @@ async def test_another_version_or_tokenizer_is_refused_by_name(
 
 def test_wanted_replicas_wait_for_their_id() -> None:
     one, other = spec_of("a"), spec_of("b")
-    members = Membership([one])
+    members = WantedReplicas([one])
     members.want([other], {"pool/0": one}, 5.0)
     assert members.leaving == {"pool/0": 5.0}
     members.ends("pool/0")

@@ -1,15 +1,16 @@
-"""Pure membership: which replicas a fleet should have and which are leaving; the fleet acts on it."""
+"""Pure: which replicas a fleet should have and which are leaving; the fleet acts on it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from routing.policies.zone_affinity import Zones
 from routing.transports.replica_spec import ReplicaSpec
 
 #: Seconds for which streams at a replica that is no longer wanted may go on there before they are moved.
 LEAVE_SECONDS: Final = 30.0
 
 
-class Membership:
+class WantedReplicas:
     """The wanted replicas by id. A leaving one keeps its id until it is gone, and may be wanted again meanwhile.
 
     All times are seconds of one clock.
@@ -17,6 +18,7 @@ class Membership:
 
     def __init__(self, specs: Iterable[ReplicaSpec]) -> None:
         self._wanted = {spec.id: spec for spec in specs}
+        self.zones = _zones(self._wanted.values())
         self._until: dict[str, float] = {}
         self._ending: set[str] = set()
 
@@ -31,6 +33,7 @@ class Membership:
         A replica whose spec changed under the same id leaves at once and joins again with the new spec.
         """
         self._wanted = {spec.id: spec for spec in specs}
+        self.zones = _zones(self._wanted.values())
         until = {}
         for id_, spec in present.items():
             wanted = self._wanted.get(id_)
@@ -52,3 +55,8 @@ class Membership:
     def ended(self, replica_id: str) -> None:
         """Note that the replica is closed."""
         self._ending.discard(replica_id)
+
+
+def _zones(specs: Collection[ReplicaSpec]) -> Zones:
+    near = frozenset(spec.id for spec in specs if spec.near)
+    return Zones(near, frozenset(spec.id for spec in specs if spec.near is False))

@@ -10,8 +10,9 @@ import pytest
 from cryptography import x509
 
 from protos.pem import PemError
-from replicas.replica_server import ReplicaServer, serve_pool
-from replicas.server_tls import ServerTls
+from protos.server_tls import ServerTls
+from replicas.replica_server import ReplicaServer
+from replicas.serve_pool import serve_pool
 from routing.fleet.fleet import Fleet
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority, Signed, client_files, server_files

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
-from protos import stock_codec, stock_kv_codec, stock_service_codec
 from protos.packed_ids import PackedIds
 from protos.protocol_error import ProtocolError
+from protos.stock import stock_codec, stock_kv_codec, stock_service_codec
 from protos.types import (
     Adapter,
     Finish,

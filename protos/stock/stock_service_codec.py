@@ -9,7 +9,7 @@ from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
 from protos.features import Feature
 from protos.protocol_error import ProtocolError
-from protos.stock_codec import GUIDES
+from protos.stock.stock_codec import GUIDES
 from protos.types import Finish, FinishReason, Guide, ReplicaInfo, Sampling, Submit, TokenLogprobs
 
 _KINDS: Final = {wire: kind for kind, wire in GUIDES.items()}

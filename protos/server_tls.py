@@ -1,4 +1,4 @@
-"""The replica server's TLS: its certificate and its client CA, as the files are when a peer connects."""
+"""A gRPC server's TLS: its certificate and its client CA, as the files are when a peer connects."""
 
 from dataclasses import dataclass
 from pathlib import Path

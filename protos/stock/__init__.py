@@ -1,0 +1,1 @@
+"""TensorRT-LLM's own gRPC service, both sides: its messages to and from plain values."""
