@@ -19,7 +19,9 @@ from loadtest.cli import (
     bench_heatmap,
     bench_prompts,
     bench_reproduce,
+    bench_rollout,
     bench_scaling,
+    bench_shadow,
     bench_simulate,
 )
 from loadtest.cli.bench_outcome import missing_library, options_as_json
@@ -103,11 +105,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fairness.set_defaults(run=_guarded(_fairness))
 
     bench_batches.register(benchmarks, _guarded, _positive)
+    bench_shadow.register(benchmarks, _guarded, _positive)
     bench_cost.register(benchmarks, _guarded, _positive)
     bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
     bench_prompts.register(benchmarks, _guarded, _positive, _positives)
     bench_reproduce.register(benchmarks)
+    bench_rollout.register(benchmarks)
     bench_scaling.register(benchmarks)
     bench_simulate.register(benchmarks)
 

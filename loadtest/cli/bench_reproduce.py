@@ -8,7 +8,7 @@ from loadtest.cli.bench_outcome import missing_library
 from observability.terminal import fail, table
 
 _COMMAND = "bench reproduce"
-_FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6", "deepflow-8")
+_FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6", "deepflow-8", "amoeba-12", "amoeba-13", "amoeba-14")
 
 
 def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

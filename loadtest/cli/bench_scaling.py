@@ -57,7 +57,11 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--max", type=count, metavar="N", help="replicas of a pool at most (default: twice the peak's)")
     parser.add_argument("--startup-seconds", type=number, metavar="N", help="of a replica (default: 120)")
     parser.add_argument(
-        "--gpu-price", type=number, default=2.5, metavar="N", help="US dollars a GPU-hour (default: 2.5)"
+        "--gpu-price",
+        type=_prices,
+        default=(2.5,),
+        metavar="N[,N...]",
+        help="US dollars a GPU-hour, of all shapes or of each (default: 2.5)",
     )
     parser.add_argument("--spot-max", type=int, default=0, metavar="N", help="replicas of a pool on spot (default: 0)")
     parser.add_argument(
@@ -65,6 +69,12 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--interruptions", type=number, default=0.0, metavar="N", help="of a spot replica in an hour (default: 0)"
+    )
+    parser.add_argument(
+        "--spot-lost-at",
+        type=number,
+        metavar="N",
+        help="seconds after which all spot replicas get their notice at once",
     )
     parser.add_argument(
         "--lose", action="store_true", help="what runs on a preempted replica at its end is lost (default: it moves)"
@@ -136,7 +146,10 @@ def _scenario(arguments: argparse.Namespace) -> "tuple[Scenario, dict[str, Calib
     else:
         shapes, startup, least, most = list(arguments.shapes or ("tp=4",)), 120.0, 1, 0
     startup = arguments.startup_seconds or startup
-    pools = [_pool(arguments, shape, startup) for shape in shapes]
+    prices = arguments.gpu_price * len(shapes) if len(arguments.gpu_price) == 1 else arguments.gpu_price
+    if len(prices) != len(shapes):
+        raise ValueError(f"--gpu-price: {len(prices)} prices for {len(shapes)} shapes")
+    pools = [_pool(arguments, shape, price, startup) for shape, price in zip(shapes, prices, strict=True)]
     known: dict[str, Calibration] = {}
     if not ramp:
         known[pools[0].name] = calibrate(pools[0], load.lengths, load.slo)
@@ -213,7 +226,7 @@ def _lengths(text: str) -> "Lengths":
     return read_lengths(Path(text))
 
 
-def _pool(arguments: argparse.Namespace, shape: str, startup: float) -> "VirtualPool":
+def _pool(arguments: argparse.Namespace, shape: str, price: float, startup: float) -> "VirtualPool":
     from loadtest.simulation.scaling.virtual_pool import VirtualPool
     from replicas.controller.scaling_settings import PoolScaling
     from replicas.profiles import PROFILES
@@ -222,20 +235,21 @@ def _pool(arguments: argparse.Namespace, shape: str, startup: float) -> "Virtual
     if profile not in PROFILES:
         raise ValueError(f"--profile: no profile {profile}; there are {', '.join(sorted(PROFILES))}")
     parsed = _shape(shape)
-    spot = arguments.spot_price if arguments.spot_price is not None else 0.35 * arguments.gpu_price
+    spot = arguments.spot_price if arguments.spot_price is not None else 0.35 * price
     pool = VirtualPool(
         scaling=PoolScaling(
             name=shape.replace("=", "").replace(":", "-"),
             shape=parsed,
             min=1,
             max=1,
-            price=arguments.gpu_price * parsed.gpus,
+            price=price * parsed.gpus,
             spot_price=spot * parsed.gpus if arguments.spot_max else None,
             startup_seconds=startup,
         ),
         profile=profile,
         speed=arguments.speed,
         interruptions_per_hour=arguments.interruptions,
+        spot_lost_at=float("inf") if arguments.spot_lost_at is None else arguments.spot_lost_at,
     )
     try:
         assert pool.limits and pool.timer
@@ -251,6 +265,13 @@ def _shape(text: str) -> "Shape":
     if not set(fields) <= {"tp", "ep", "pp"} or not all(value.isdecimal() and int(value) for value in fields.values()):
         raise ValueError(f"--shapes: {text!r}: expected tp=N[:ep=N][:pp=N]")
     return Shape(**{name: int(value) for name, value in fields.items()})
+
+
+def _prices(text: str) -> tuple[float, ...]:
+    prices = tuple(number(part) for part in text.split(","))
+    if min(prices) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected positive prices")
+    return prices
 
 
 def _days(text: str) -> tuple[float, float]:

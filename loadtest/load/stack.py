@@ -205,6 +205,7 @@ class BenchPool:
     tp: int
     ep: int = 1
     replicas: int = 1
+    version: str = ""
 
 
 @contextlib.contextmanager
@@ -219,13 +220,14 @@ def gateway_stack(
     observed: bool = False,
     parsed: bool = False,
     cores: tuple[int, int] | None = None,
+    more: str = "",
 ) -> Iterator[Stack]:
     """Start the store, workers and replicas with these engine options; all end with the block.
 
     `transport` is the engine in the gateway's configuration: replicas serve both sessions and TensorRT-LLM's own
     service. With `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and
     traces of 1 %; a `parsed` one parses answers, and its replicas have a script of reasoning and tool calls
-    (loadtest/load/parsing_load.py).
+    (loadtest/load/parsing_load.py). `more` is the end of the configuration.
     One worker and the gateway's other processes share the first core that this process may use; the replicas, the load
     client and, in the block, this process share the last one. A second stack must be given the same `cores`, as the
     process is then pinned to one of them. Several `workers` may use all cores. Raises BenchError.
@@ -247,9 +249,9 @@ def gateway_stack(
                 command += ["--listen", address]
             processes[f"the replica {pool.name}"] = bench.start(command)
             replicas = json.dumps([f"grpc://{address}" for address in addresses])
-            shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}"
+            shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}" + (f", version: {pool.version}" if pool.version else "")
             lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: {transport}, replicas: {replicas}}}")
-        yield bench.serve(lines, processes, context, model, workers)
+        yield bench.serve(lines, processes, context, model, workers, more)
 
 
 @contextlib.contextmanager
@@ -294,6 +296,7 @@ class _Bench:
         context: int,
         lines: str,
         workers: int = 1,
+        more: str = "",
     ) -> Stack:
         """Start the gateway in front of these processes, with these pools and configuration lines of its model."""
         (port,) = free_ports(1)
@@ -314,7 +317,7 @@ class _Bench:
             text += _OBSERVED.format(port=collector)
         else:
             text += _UNOBSERVED
-        config.write_text(text)
+        config.write_text(text + more)
         command = [*_CLI, "serve", "--config", str(config)]
         cores = {self.gateway_core} if workers == 1 else {self.gateway_core, self.load_core}
         gateway = self.ending.enter_context(running(command, *cores, log=self.log))

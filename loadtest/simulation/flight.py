@@ -6,7 +6,7 @@ import msgspec
 
 from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Timing
-from replicas.model import Sequence
+from replicas.sequence import Sequence
 from routing.contracts.policy import Decision, RouteRequest
 from routing.estimates.decode_length import Origin
 

@@ -17,7 +17,7 @@ from loadtest.simulation.simulated_replica import NEVER, Leg, Replica
 from loadtest.simulation.simulated_requests import TimedRequest
 from loadtest.simulation.simulated_worker import Worker
 from loadtest.simulation.waiting_queue import Waiter, WaitingQueue
-from replicas.timing import RooflineTimer
+from replicas.reshape.dealing import dealt
 from routing.contracts.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
 from routing.estimates.decode_length import DecodeLength, Oracle, QuantileDecodeLength
 
@@ -57,10 +57,12 @@ class Simulation:
         workers: int = 1,
         give_up: Callable[[Outcome], bool] | None = None,
         rounds: Rounds | None = None,
+        largest: int = 0,
     ) -> None:
         """`max_tokens` is every request's limit. `give_up` ends the run when it returns True for an outcome.
 
-        `rounds` may change the fleet; without, it stays as it is. Without a fleet all replicas join later.
+        `rounds` may change the fleet; without, it stays as it is. Without a fleet all replicas join later. A request of
+        at most `largest` tokens that no replica could hold waits for one that can.
         """
         self._replicas = _replicas(fleet) if fleet else []
         self._by_id = {replica.id: replica for replica in self._replicas}
@@ -77,6 +79,8 @@ class Simulation:
         self._handing_off: list[tuple[float, int, Replica]] = []  # a heap by the end of the step in progress
         self._over: list[Leg] = []  # legs that ended while others were handed off
         self._order = count()
+        self._largest = largest
+        self._unplaced: list[tuple[int, Waiter]] = []  # by worker: no replica could hold them
         self._stop = False
 
     def run(self, requests: Sequence[TimedRequest]) -> Result:
@@ -116,7 +120,11 @@ class Simulation:
     def unfinished(self) -> int:
         """Requests that wait or run."""
         replicas = (*self._replicas, *self._draining)
-        return self.waiting + sum(replica.model.load.running + replica.model.load.waiting for replica in replicas)
+        return (
+            self.waiting
+            + len(self._unplaced)
+            + sum(replica.model.load.running + replica.model.load.waiting for replica in replicas)
+        )
 
     @property
     def waiting(self) -> int:
@@ -128,12 +136,44 @@ class Simulation:
         """The arrival of the oldest request in the gateway workers' queues."""
         return min((oldest for queue in self._queues if (oldest := queue.oldest_arrival) is not None), default=None)
 
+    @property
+    def waiters(self) -> list[Waiter]:
+        """The requests that wait at gateway workers, with those that no replica could hold."""
+        return [waiter for queue in self._queues for waiter in queue] + [waiter for _, waiter in self._unplaced]
+
     def join(self, replica: Replica, now: float) -> None:
         """Let a replica serve from `now` on."""
+        self._joined(replica)
+        self._serve_queues(now)
+
+    def _joined(self, replica: Replica) -> None:
         self._replicas.append(replica)
         self._by_id[replica.id] = replica
         for worker in self._workers:
             worker.joined(replica)
+        unplaced, self._unplaced = self._unplaced, []
+        for at, waiter in unplaced:
+            self._queues[at].add(waiter)
+
+    def transform(self, old: Sequence[Replica], new: Sequence[Replica], now: float) -> None:
+        """Let replicas take the place of others from the end of their steps on, with all that these have."""
+        at = max(now, *(replica.halt() for replica in old))
+        carried = []
+        for replica in old:
+            self._report(self._replicas.index(replica), replica)
+            self._over += replica.ended
+            replica.ended = []
+            carried += replica.model.take_out()
+            self._replicas.remove(replica)
+            self._gone.append(replica)
+            del self._by_id[replica.id]
+            for worker in self._workers:
+                worker.left(replica.id)
+                worker.gone(replica.id)
+        for replica, part in zip(new, dealt(carried, [replica.limits.kv_tokens for replica in new]), strict=True):
+            replica.model.take_in(part, at)
+            replica.start(at)
+            self._joined(replica)
         self._serve_queues(now)
 
     def drain(self, replica: Replica) -> None:
@@ -191,7 +231,10 @@ class Simulation:
         except BetterWait:
             return False
         except NoCandidate:
-            self._finished(refused(timed))
+            if timed.prompt_tokens + timed.output_tokens <= self._largest:
+                self._unplaced.append((at, waiter))
+            else:
+                self._finished(refused(timed))
             return True
         entry = decision.entry.id
         flight = waiter.flight
@@ -217,9 +260,7 @@ class Simulation:
                 queue.serve(
                     now,
                     lambda waiter, kept, at=at: self._place(at, waiter, now, kept),  # type: ignore[misc]
-                    lambda waiter, worker=worker: worker.pick(  # type: ignore[misc]
-                        msgspec.structs.replace(waiter.request, may_wait=False), waiter.timed
-                    ),
+                    worker.prefers,
                 )
 
     def _send(
@@ -272,9 +313,9 @@ class Simulation:
             if replica.due <= now:
                 replica.advance(now)
             replica.drain_kv(wanted=False)
-            if replica.works and self._rounds is not None:
-                self._rounds.stepped(replica, replica.works)
-            replica.works = []
+            works, _ = replica.take_works()
+            if works and self._rounds is not None:
+                self._rounds.stepped(replica, works)
             ended += replica.ended
             replica.ended = []
         ended.sort(key=lambda leg: leg.ended)
@@ -303,13 +344,13 @@ class Simulation:
                 heapq.heappush(self._handing_off, (replica.due, next(self._order), replica))
 
     def _report(self, place: int, replica: Replica) -> None:
-        works, replica.works = replica.works, []
+        works, worked = replica.take_works()
         updates = replica.drain_kv(wanted=self._uses_prefixes)
         for worker in self._workers:
             if worker.prefixes:
                 for update in updates:
                     worker.prefixes.updated(replica.id, update)
-            worker.stepped(place, works)
+            worker.stepped(place, works, worked)
         if self._rounds is not None:
             self._rounds.stepped(replica, works)
 
@@ -377,7 +418,7 @@ def _without_collector() -> Iterator[None]:
 def _replicas(fleet: Fleet) -> list[Replica]:
     found = []
     for pool in fleet.pools:
-        timer, limits = RooflineTimer(fleet.sizes, pool.value), fleet.limits(pool)
+        timer, limits = fleet.timer(pool), fleet.limits(pool)
         found += [
             Replica(f"{pool.name}-{number}", pool.name, pool.value, pool.role, limits, timer)
             for number in range(pool.replicas)

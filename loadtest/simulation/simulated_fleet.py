@@ -10,7 +10,7 @@ from msgspec import Meta
 from protos.types import Role, Shape
 from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.kv_cache import TOKENS_PER_BLOCK
-from replicas.profiles import PROFILES, ModelProfile
+from replicas.profiles import GPUS, H100, PROFILES, ModelProfile
 from replicas.timing import RooflineTimer, kv_blocks
 
 _DEFAULT_PROFILE = "mixtral-8x7b"
@@ -48,10 +48,11 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All replicas of one model; `profile` is the published model whose sizes they have."""
+    """All replicas of one model; `profile` is the published model whose sizes they have, `gpu` what they run on."""
 
     pools: Annotated[tuple[Pool, ...], Meta(min_length=1)]
     profile: str = _DEFAULT_PROFILE
+    gpu: str = H100.name
 
     @property
     def sizes(self) -> ModelProfile:
@@ -63,10 +64,14 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Number of GPUs of all replicas."""
         return sum(pool.value.gpus * pool.replicas for pool in self.pools)
 
+    def timer(self, pool: Pool) -> RooflineTimer:
+        """Return the step times of each engine in the pool. Raises ValueError."""
+        return RooflineTimer(self.sizes, pool.value, gpu=GPUS[self.gpu])
+
     def limits(self, pool: Pool) -> Limits:
         """Return the limits of each engine in the pool. Raises ValueError."""
         return Limits(
-            pool.kv_blocks or kv_blocks(self.sizes, pool.value),
+            pool.kv_blocks or kv_blocks(self.sizes, pool.value, gpu=GPUS[self.gpu]),
             tokens_per_block=TOKENS_PER_BLOCK,
             max_batch_size=pool.max_batch_size,
             max_num_tokens=pool.max_num_tokens,
@@ -124,6 +129,8 @@ def _check(fleet: Fleet, where: str) -> None:
     """Check what types cannot express. Raises FleetError."""
     if fleet.profile not in PROFILES:
         raise FleetError(f"{where}profile: no profile {fleet.profile}; there are {', '.join(sorted(PROFILES))}")
+    if fleet.gpu not in GPUS:
+        raise FleetError(f"{where}gpu: no GPU {fleet.gpu}; there are {', '.join(sorted(GPUS))}")
     seen: set[str] = set()
     roles = {pool.role for pool in fleet.pools}
     for number, pool in enumerate(fleet.pools):
@@ -136,6 +143,6 @@ def _check(fleet: Fleet, where: str) -> None:
             raise FleetError(f"{at}.role: a {pool.role.value} pool needs a {partner.value} pool as its partner")
         try:
             fleet.limits(pool)
-            RooflineTimer(fleet.sizes, pool.value)
+            fleet.timer(pool)
         except ValueError as error:
             raise FleetError(f"{at}: {error}") from error

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from loadtest.simulation.block_names import own_blocks
 from protos.types import KvRemoved, KvStored, KvUpdate, Load, Role, Shape, Work
 from replicas.engine_limits import CapacityPolicy, Limits
-from replicas.model import ReplicaModel, Sequence
+from replicas.model import ReplicaModel
+from replicas.sequence import Sequence
 from replicas.timing import StepTimer
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ class Leg(Sequence):
 
     def further_blocks(self, count: int) -> list[int]:
         """Return names of its own: an answer's blocks are reused only where a later prompt in the trace has them."""
-        return own_blocks(self.flight.number, len(self._chain), count)
+        return own_blocks(self.flight.number, len(self.hashes), count)
 
 
 class Replica:
     """The model of one replica, its clock, and its events since the last call.
 
-    `load` is as of the last finished step, `due` is the end of the step in progress.
+    `worked` has the steps that were done by the end of each of `works`. `load` is as of the last finished step, `due`
+    is the end of the step in progress.
     """
 
     def __init__(self, name: str, pool: str, shape: Shape, role: Role, limits: Limits, timer: StepTimer) -> None:
@@ -48,6 +50,7 @@ class Replica:
         self.prefilling = 0  # prefill legs that are still to be handed off
         self.ended: list[Leg] = []
         self.works: list[Work] = []
+        self.worked: list[int] = []
         self._updates = 0
 
     @property
@@ -70,19 +73,35 @@ class Replica:
             work = model.work
             ended = model.end(now)
             if work is not None:
-                self.steps += 1
-                self.works.append(work)
+                self._worked(work, 1)
             if ended:
                 self.ended += ended
             steps, now = model.forward(now, until)
             if steps and model.work is not None:
-                self.steps += steps
-                self.works.append(model.work)
+                self._worked(model.work, steps)
                 self.busy += now - self.due
             self.last = now
             self.load = model.load
             self.version += 1
             self._begin(now)
+
+    def halt(self) -> float:
+        """End the step in progress and begin no other; return when it ends, or ended."""
+        if self.due == NEVER:
+            return self.last
+        self.last, self.due = self.due, NEVER
+        work = self.model.work
+        self.ended += self.model.end(self.last)
+        if work is not None:
+            self._worked(work, 1)
+        self.load = self.model.load
+        self.version += 1
+        return self.last
+
+    def start(self, now: float) -> None:
+        """Begin to step with what its model has taken in."""
+        self.load = self.model.load
+        self._begin(now)
 
     def drain_kv(self, *, wanted: bool) -> list[KvUpdate]:
         """Return what the cache has stored and evicted since the last call, in messages of a server's size.
@@ -125,6 +144,17 @@ class Replica:
             load.prefill_pairs,
             self.steps,
         )
+
+    def take_works(self) -> tuple[list[Work], list[int]]:
+        """Return what was done since the last call, with the steps that were done by the end of each."""
+        taken = self.works, self.worked
+        self.works, self.worked = [], []
+        return taken
+
+    def _worked(self, work: Work, steps: int) -> None:
+        self.steps += steps
+        self.works.append(work)
+        self.worked.append(self.steps)
 
     def _begin(self, now: float) -> None:
         seconds = self.model.begin(now)

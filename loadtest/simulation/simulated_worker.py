@@ -7,6 +7,7 @@ import msgspec
 
 from loadtest.simulation.simulated_replica import Replica
 from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.waiting_queue import Waiter
 from protos.types import Role, Work
 from routing.contracts.policy import (
     BetterWait,
@@ -118,6 +119,13 @@ class Worker:
             raise NoCandidate("no replica can hold so long a request")
         return self.policy.pick(request, candidates)
 
+    def prefers(self, waiter: Waiter) -> Decision | None:
+        """Return the decision for a request if it could not wait; None: no replica could hold it."""
+        try:
+            return self.pick(msgspec.structs.replace(waiter.request, may_wait=False), waiter.timed)
+        except NoCandidate:
+            return None
+
     def _cached(self, timed: TimedRequest) -> Mapping[str, int]:
         return self.prefixes.match(timed.chain, timed.prompt_tokens) if self.prefixes and timed.chain else {}
 
@@ -137,11 +145,16 @@ class Worker:
         sent.kv_tokens += kv_tokens
         self._views[place] = self._view(place)
 
-    def stepped(self, place: int, works: Sequence[Work]) -> None:
-        """Note a replica's steps; `place` is its index."""
+    def stepped(self, place: int, works: Sequence[Work], worked: Sequence[int]) -> None:
+        """Note a replica's steps; `place` is its index, and `worked` the steps that were done by the end of each."""
         view = self._fresh(place)
-        for work in works:
-            self.policy.observe(Stepped(view, work))
+        for work, steps in zip(works, worked, strict=True):
+            # A report counts the steps up to its own: the time of a prompt's step is not that of all since.
+            if steps != view.load.steps:
+                then = msgspec.structs.replace(view.load, steps=steps)
+                self.policy.observe(Stepped(msgspec.structs.replace(view, load=then), work))
+            else:
+                self.policy.observe(Stepped(view, work))
 
     def _candidates(self, tokens: int) -> list[ReplicaView]:
         """Return the replicas, in order, that can hold a request of `tokens` tokens."""

@@ -1,6 +1,6 @@
 """The queue of requests that a policy lets wait: the admission queue with one tenant, in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,9 @@ class WaitingQueue:
     def __len__(self) -> int:
         return len(self._waiters)
 
+    def __iter__(self) -> Iterator[Waiter]:
+        return iter(self._waiters.values())
+
     @property
     def oldest_arrival(self) -> float | None:
         """The arrival of the first in line; None: nobody waits."""
@@ -61,11 +64,11 @@ class WaitingQueue:
         self,
         now: float,
         place: Callable[[Waiter, frozenset[str]], bool],
-        prefers: Callable[[Waiter], Decision],
+        prefers: Callable[[Waiter], Decision | None],
     ) -> None:
         """Admit the requests that `place` finds a replica for, other than the reserved ones that it is given.
 
-        `prefers` returns the decision for a request if it could not wait.
+        `prefers` returns the decision for a request if it could not wait, or None.
         """
         placed = True
         while self._waiters and placed:
@@ -77,10 +80,11 @@ class WaitingQueue:
                     break
         self._keep(now, prefers)
 
-    def _keep(self, now: float, prefers: Callable[[Waiter], Decision]) -> None:
+    def _keep(self, now: float, prefers: Callable[[Waiter], Decision | None]) -> None:
         oldest = next(iter(self._waiters.values()), None)
         if oldest is not self._oldest:
             self._oldest, self._since, self._kept = oldest, now, _NOTHING
         elif oldest is not None and not self._kept and now - self._since >= HOLD_SECONDS:
             decision = prefers(oldest)
-            self._kept = frozenset({decision.replica.id, decision.entry.id})
+            if decision is not None:
+                self._kept = frozenset({decision.replica.id, decision.entry.id})

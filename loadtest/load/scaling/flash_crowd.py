@@ -1,18 +1,20 @@
 """A flash crowd at a gateway whose model scales: what becomes of each request, and how the fleet follows.
 
-`python -m loadtest.load.scaling.flash_crowd --key KEY --admin-key KEY` asks a gateway that runs, as one of
-deploy/scaling.yaml: streams at a low rate, at once many times as many, and the low rate again until the fleet is as
-small as before. It prints a line every few seconds, and at the end the whole as JSON.
+`python -m loadtest.load.scaling.flash_crowd --key env:KEY --admin-key file:state/admin.key` asks a gateway that runs,
+as one of deploy/scaling.yaml: streams at a low rate, at once many times as many, and the low rate again until the fleet
+is as small as before. It prints a line every few seconds, and at the end the whole as JSON.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import random
 import sys
 import time
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -176,9 +178,11 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m loadtest.load.scaling.flash_crowd", description=__doc__)
     made.add_argument("--host", default="127.0.0.1")
     made.add_argument("--port", type=int, default=8080)
-    made.add_argument("--key", required=True, help="of the gateway")
+    made.add_argument(
+        "--key", required=True, type=_secret, metavar="SOURCE", help="env:NAME or file:PATH of an API key"
+    )
     made.add_argument("--admin", default="http://127.0.0.1:8081", metavar="URL", help="the admin API")
-    made.add_argument("--admin-key", required=True)
+    made.add_argument("--admin-key", required=True, type=_secret, metavar="SOURCE", help="the same of the admin key")
     made.add_argument("--model", default="llama-3.1-8b")
     made.add_argument("--calm", type=float, default=1.0, metavar="RATE", help="requests a second before and after it")
     made.add_argument("--rate", type=float, default=24.0, metavar="RATE", help="requests a second of the crowd")
@@ -188,6 +192,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--words", type=int, default=300, help="of a prompt")
     made.add_argument("--tokens", type=int, default=100, help="of an answer")
     return made
+
+
+def _secret(source: str) -> str:
+    """Read a key from where an option says: every user of the machine can read a command line."""
+    kind, _, rest = source.partition(":")
+    if kind not in ("env", "file"):
+        raise argparse.ArgumentTypeError("expected env:NAME or file:PATH, and not the key itself")
+    try:
+        found = os.environ.get(rest, "") if kind == "env" else Path(rest).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {rest}: {error}") from error
+    if not found:
+        raise argparse.ArgumentTypeError(f"{source} is empty or not there")
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -29,8 +29,8 @@ def test_a_load_from_files_is_compared_drawn_and_written(
         *("--speed", "0.2", "--peak-replicas", "2", "--max", "4", "--level", "fluid", "--startup-seconds", "30"),
         *("--against", "static,hpa", "--json", str(found), "--plot", str(drawn)),
     )
-    out = capsys.readouterr().out
-    assert "penstock" in out and "one replica serves" in out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "penstock" in out and "one replica of 4 serves" in out and "the controller's model says" in out
     results = {result["scaler"]: result for result in json.loads(found.read_text())["results"]}
     assert set(results) == {"penstock", "static", "hpa"}
     assert results["static"]["in_time"] >= 0.99 and results["hpa"]["mean_replicas"] > 0
@@ -47,6 +47,7 @@ def test_a_load_from_files_is_compared_drawn_and_written(
         (("--load", "llmd-ramp", "--profile", "none"), "--profile: no profile none"),
         (("--load", "llmd-ramp", "--lengths", "5,x"), "--lengths: '5,x': expected"),
         (("--load", "llmd-ramp", "--min", "9"), "--min 9 is more than --max 8"),
+        (("--load", "llmd-ramp", "--gpu-price", "2,3"), "--gpu-price: 2 prices for 1 shapes"),
         (("--load", "llmd-ramp", "--against", "none"), "there is no scaler none"),
     ],
 )
@@ -56,3 +57,14 @@ def test_what_cannot_be_is_said_in_one_line(
     assert run(*arguments) == 1
     err = capsys.readouterr().err
     assert problem in err and err.count("\n") == 1
+
+
+def test_each_shape_may_have_a_price_of_its_own() -> None:
+    parser = argparse.ArgumentParser()
+    bench_scaling.register(parser.add_subparsers())
+    priced = ("--load", "llmd-ramp", "--shapes", "tp=2,tp=4", "--gpu-price", "2.5,2", "--spot-max", "2")
+    scenario, _ = bench_scaling._scenario(parser.parse_args(["scaling", *priced]))
+    assert [pool.scaling.price for pool in scenario.pools] == [5.0, 8.0]
+    assert [pool.scaling.spot_price for pool in scenario.pools] == pytest.approx([1.75, 2.8])
+    with pytest.raises(SystemExit):
+        parser.parse_args(["scaling", "--load", "llmd-ramp", "--gpu-price", "2,0"])

@@ -4,9 +4,18 @@ import pytest
 
 from loadtest.cost.budget import BUDGET_FILE, overdrafts, python_version, read_budget
 from loadtest.cost.count_bytecodes import TooBusy, count_bytecodes, undisturbed_laps
+from loadtest.cost.price import Prices
 from loadtest.cost.scenarios import SCENARIOS
 
 BUDGET = read_budget()
+
+
+def counted(setup: str) -> Prices:
+    scenarios = [scenario for scenario in SCENARIOS if scenario.setup.name == setup]
+    try:
+        return count_bytecodes(scenarios, stream_laps=4)
+    except TooBusy as busy:
+        pytest.skip(str(busy))
 
 
 @pytest.mark.slow
@@ -16,11 +25,7 @@ BUDGET = read_budget()
 )
 @pytest.mark.parametrize("setup", ["plain", "everything"])
 def test_requests_cost_no_more_than_the_budget_says(setup: str) -> None:
-    scenarios = [scenario for scenario in SCENARIOS if scenario.setup.name == setup]
-    try:
-        found = count_bytecodes(scenarios, stream_laps=4)
-    except TooBusy as busy:
-        pytest.skip(str(busy))
+    found = counted(setup)
     assert set(found) == {setup, f"{setup} stream request", f"{setup} stream token"}
     for name, price in found.items():
         assert price.bytecodes is not None
@@ -29,6 +34,11 @@ def test_requests_cost_no_more_than_the_budget_says(setup: str) -> None:
         assert packages["gateway"] > 50 and packages["routing"] > 50, name
         assert set(BUDGET.prices[name]) >= {f"bytecodes of {package}" for package in packages}
     over = overdrafts(BUDGET, found)
+    if over:
+        # What happens at a stream's start depends on how its tokens fall into ticks, which other work on the machine
+        # changes, and only adds to it: what is dearer is so each time it is counted.
+        again = {(one.price, one.figure) for one in overdrafts(BUDGET, counted(setup))}
+        over = [one for one in over if (one.price, one.figure) in again]
     assert not over, (
         "\n".join(map(str, over))
         + "\n`penstock bench cost --against JSON` tells the functions. What is worth its price goes into "

@@ -15,7 +15,7 @@ from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
 from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Role
 from replicas.model import ReplicaModel
-from replicas.model import Sequence as ModelSequence
+from replicas.sequence import Sequence as ModelSequence
 from replicas.timing import RooflineTimer
 from routing.contracts.policy import (
     Decision,

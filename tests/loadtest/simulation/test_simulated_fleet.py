@@ -5,6 +5,7 @@ import pytest
 from loadtest.simulation.simulated_fleet import FleetError, read_fleet
 from protos.types import Role, Shape
 from replicas.engine_limits import CapacityPolicy
+from replicas.timing import Batch
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,6 +36,16 @@ pools:
     assert (limits.kv_blocks, limits.max_num_tokens, limits.max_batch_size) == (500, 1024, 16)
     assert fleet.limits(plain).kv_blocks > 10_000
     assert fleet.limits(decode).policy is CapacityPolicy.MAX_UTILIZATION
+
+
+def test_a_fleet_of_other_gpus(tmp_path: Path) -> None:
+    pools = "profile: llama-3.1-8b\npools: [{name: a}]"
+    h100, l40s = read_fleet(written(tmp_path, pools)), read_fleet(written(tmp_path, f"gpu: l40s\n{pools}"))
+    assert l40s.limits(l40s.pools[0]).kv_blocks < h100.limits(h100.pools[0]).kv_blocks
+    step = Batch(decode=1, decode_context=100, outputs=1)
+    assert l40s.timer(l40s.pools[0]).step_seconds(step) > 2 * h100.timer(h100.pools[0]).step_seconds(step)
+    with pytest.raises(FleetError, match=r"gpu: no GPU a100; there are h100-sxm, h20, l40s"):
+        read_fleet(written(tmp_path, f"gpu: a100\n{pools}"))
 
 
 @pytest.mark.parametrize(("name", "gpus"), [("default", 24), ("disaggregated", 32), ("uniform-16", 32)])

@@ -1,10 +1,12 @@
 """A flash crowd at a gateway that is played: streams, and an admin API that says how large the fleet is."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,11 +42,21 @@ class Played(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class Site(ThreadingHTTPServer):
+    """A server whose clients may leave in the middle of an answer, as those of a benchmark that ends do."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Show what goes wrong, but for clients that have left."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr("loadtest.load.scaling.flash_crowd.LINE_SECONDS", 0.05)
     monkeypatch.setattr(Played, "asked", 0)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Played)
+    monkeypatch.setenv("CROWD_KEY", "k")
+    server = Site(("127.0.0.1", 0), Played)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_port
     server.shutdown()
@@ -52,7 +64,13 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def arguments(port: int, **more: Any) -> list[str]:
-    given = {"port": port, "admin": f"http://127.0.0.1:{port}", "key": "k", "admin-key": "a", "model": "m"}
+    given = {
+        "port": port,
+        "admin": f"http://127.0.0.1:{port}",
+        "key": "env:CROWD_KEY",
+        "admin-key": "env:CROWD_KEY",
+        "model": "m",
+    }
     given |= {"calm": 50, "rate": 200, "before": 0.1, "seconds": 0.3, "after": 5, "words": 3}
     return [part for name, value in (given | more).items() for part in (f"--{name}", str(value))]
 
@@ -78,3 +96,25 @@ def test_a_stream_without_its_end_is_a_failure(
 def test_a_gateway_that_is_not_there_is_said(port: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments(port, admin="http://127.0.0.1:1")) == 2
     assert capsys.readouterr().err.startswith("flash_crowd: ")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("sk-secret", "expected env:NAME or file:PATH"),
+        ("env:NO_SUCH_KEY", "env:NO_SUCH_KEY is empty or not there"),
+        ("file:/no/such/key", "cannot read /no/such/key"),
+    ],
+)
+def test_keys_are_on_no_command_line(source: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--key", source, "--admin-key", source])
+    told = capsys.readouterr().err
+    assert said in told
+    assert "sk-secret" not in told
+
+
+def test_a_key_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k\n")
+    found = parser().parse_args(["--key", f"file:{tmp_path / 'key'}", "--admin-key", f"file:{tmp_path / 'key'}"])
+    assert (found.key, found.admin_key) == ("k", "k")
