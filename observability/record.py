@@ -81,7 +81,14 @@ class RequestRecord(msgspec.Struct):
     #: The model that answered, or else was requested, as configured; its version as its replica reports it.
     model: str = ""
     version: str = ""
+    #: The period of a rollout in which its version was drawn, as `Split.epoch`; 0: it was not.
+    rollout_epoch: int = 0
+    #: The same of the model that was asked for and failed, where a fallback answered; empty: it had none.
+    failed_version: str = ""
+    failed_epoch: int = 0
     asked_model: str = ""
+    #: The id of the request whose copy this is, which a candidate answered for nobody; empty: it is a client's.
+    shadow_of: str = ""
     stream: bool = False
     sequences: int = 1
     #: Salted hashes in hexadecimal: of the body as received, and of the answers' texts as they were shown.
@@ -90,6 +97,11 @@ class RequestRecord(msgspec.Struct):
     answer_hash: str = ""
     answer_characters: int = 0
     prompt_tokens: int = 0
+    #: The prompt's language (ISO 639-1; `und`: not known), how many tools it offers, and whether the answer declines;
+    #: only of models with `drift`.
+    language: str = ""
+    tools: int = 0
+    refused: bool = False
     cached_tokens: int = 0
     #: The part of `prompt_tokens` that the router expected in the chosen replica's cache.
     predicted_tokens: int = 0
@@ -118,6 +130,8 @@ class RequestRecord(msgspec.Struct):
     gaps: list[int] = []
     gap_seconds: float = 0.0
     verdicts: list[Verdict] = []
+    #: What was found about the answer where versions are compared, by names of `routing/rollouts/measures/events.py`.
+    checks: tuple[str, ...] = ()
     #: Seconds that prompt filters took, without guards that ran while the prompt was computed.
     filter_seconds: float = 0.0
     #: The longest time that filters held back text of the answer, in seconds.

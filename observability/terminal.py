@@ -1,5 +1,6 @@
 """Print the output of commands: tables for people, JSON for programs, one line for a failure."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -18,20 +19,42 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def fitted(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Format rows as `table` does where that fits; else each of them as a block, with a line for each column."""
+    lines = list(table(rows))
+    if max(map(len, lines)) <= width:
+        yield from lines
+        return
+    header, *others = rows
+    for number, row in enumerate(others):
+        if number:
+            yield ""
+        yield from _fields(list(zip(header, row, strict=True)))
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table."""
-    print("\n".join(table([header, *rows])))
+    """Print a table, or blocks on a terminal that is too narrow for it."""
+    width = shutil.get_terminal_size((sys.maxsize, 0)).columns
+    print("\n".join(fitted([header, *rows], width)))
 
 
 def print_fields(fields: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair a line; those without a value are left out."""
+    for line in _fields(fields):
+        print(line)
+
+
+def _fields(fields: Sequence[tuple[str, str]]) -> Iterator[str]:
     width = max(len(name) for name, _ in fields) + 2
-    for name, value in fields:
-        if value:
-            print(f"{name:<{width}}{value}")
+    return (f"{name:<{width}}{value}" for name, value in fields if value)
 
 
 def fail(command: str, problem: str) -> int:
     """Print one line that says what is wrong, and return the exit status."""
-    print(f"penstock {command}: {problem}", file=sys.stderr)
+    note(command, problem)
     return 1
+
+
+def note(command: str, words: str) -> None:
+    """Print one line of a command that goes on to stderr."""
+    print(f"penstock {command}: {words}", file=sys.stderr)

@@ -66,7 +66,8 @@ class AdminApp:
         operations: Sequence[Operation] = OPERATIONS,
     ) -> None:
         """`key` is the admin key that clients must send; `scrape_key` opens those operations that are `scraped`."""
-        self._service = service
+        #: What requests act on; another one after a change of the configuration.
+        self.service = service
         self._key = key
         self._scrape_key = scrape_key
         self._active: set[asyncio.Task[Any]] = set()
@@ -135,7 +136,7 @@ class AdminApp:
         if operation is None:
             raise MethodNotAllowed(f"Not allowed to {request.method[:16]} here; use {' or '.join(methods)}.")
         call = Call(
-            service=self._service,
+            service=self.service,
             path=path,
             query=_query(request.scope["query_string"], operation),
             body=_body(await _read(request), operation),

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
-from functools import partial
+from pathlib import Path
 from typing import Final
 
 from granian.constants import HTTPModes, Interfaces
@@ -12,22 +12,14 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from gateway.admin.admin_app import AdminApp
-from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_reader import LiveReader
-from gateway.admin.metrics_page import MetricsPage
-from gateway.admin.operation import Service
-from gateway.admin.scrape_key import ScrapeKey
+from gateway.admin.admin_parts import AdminParts
 from gateway.config.network.hosts import resolved_host
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.scaling.intents import replica_registry
-from gateway.scaling.scaling_registry import ScalingRegistry
-from gateway.scaling.status import read_status
+from gateway.reload.hangup import outlive_hangups
+from gateway.reload.participant import ReloadLink
 from gateway.store.configured_store import open_store
 from gateway.telemetry.admin_changes import AdminChanges
-from gateway.tenancy.providers.vault import ProviderVault
-from gateway.tenancy.tenants.tenant_registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +29,10 @@ _IDLE_SECONDS: Final = 30
 _CONNECTIONS: Final = 256
 
 
-async def serve_admin(config: Config, key: str) -> None:
+async def serve_admin(config: Config, key: str, supervisor: str | None = None) -> None:
     """Serve until SIGTERM or SIGINT. The port must be free: the server itself would share it.
+
+    `supervisor` is the socket of the process that tells it of another configuration; None: it keeps this one.
 
     Raises:
         SecretError: The scrape key cannot be read.
@@ -46,14 +40,8 @@ async def serve_admin(config: Config, key: str) -> None:
         ValueError: The store's address cannot be read.
     """
     store = open_store(config)
-    registry, replicas = Registry(store, config), replica_registry(store, config)
-    told = partial(read_status, store) if config.scales else None
-    live = Feed(LiveReader(config, registry, store, replicas, scaling=told))
-    page = MetricsPage(config, registry, store, told)
-    scaling = ScalingRegistry(store, config)
-    service = Service(registry, store, replicas, ProviderVault(store, config), live, page.text, scaling)
-    scrape_key = None if config.admin.scrape_key is None else ScrapeKey(config.admin.scrape_key)
-    app = AdminApp(service, key, scrape_key=scrape_key)
+    parts = AdminParts(config, store, key, None if supervisor is None else Path(supervisor))
+    app, live, page = parts.app, parts.live, parts.page
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.
     server = Server(
         app,
@@ -69,8 +57,11 @@ async def serve_admin(config: Config, key: str) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    outlive_hangups(supervised=supervisor is not None)
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stopped.wait())
+    link = None if supervisor is None else ReloadLink(supervisor, "admin", config, parts)
+    following = None if link is None else asyncio.create_task(link.run())
     changes = AdminChanges(store, journal_settings(config.observability.journal, config.state_dir))
     if config.observability.journal.enabled:
         changes.start()
@@ -91,6 +82,9 @@ async def serve_admin(config: Config, key: str) -> None:
         await serving
     finally:
         stopping.cancel()
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
         await live.aclose()
         await changes.aclose()
         await page.aclose()

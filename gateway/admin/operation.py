@@ -9,6 +9,10 @@ import msgspec
 from gateway.admin.live.feed import Feed
 from gateway.config.base import Record
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.reload.messages import Outcome
+from gateway.reshaping.reshape_registry import ReshapeRegistry
+from gateway.rollouts.drift.drift_registry import DriftRegistry
+from gateway.rollouts.rollout_registry import RolloutRegistry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.providers.vault import ProviderVault
@@ -39,6 +43,11 @@ class Service:
     live: Feed
     metrics: Callable[[], Awaitable[bytes]]
     scaling: ScalingRegistry
+    drift: DriftRegistry
+    rollouts: RolloutRegistry
+    shapes: ReshapeRegistry
+    #: Has the supervisor read the configuration again; None in a process that has no supervisor.
+    reload: Callable[[], Awaitable[Outcome]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

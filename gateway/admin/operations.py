@@ -6,19 +6,31 @@ from gateway.admin import (
     audit_operations as audit,
 )
 from gateway.admin import (
+    config_operations as config,
+)
+from gateway.admin import (
+    drift_operations as drift,
+)
+from gateway.admin import (
     key_operations as keys,
 )
 from gateway.admin import (
     limit_operations as limits,
 )
 from gateway.admin import (
-    metrics_page as metrics,
-)
-from gateway.admin import (
     provider_operations as providers,
 )
 from gateway.admin import (
     replica_operations as replicas,
+)
+from gateway.admin import (
+    reshape_operations as shapes,
+)
+from gateway.admin import (
+    rollout_operations as rollouts,
+)
+from gateway.admin import (
+    rollout_series_operation as rollout_series,
 )
 from gateway.admin import (
     scaling_operations as scaling,
@@ -30,6 +42,7 @@ from gateway.admin import (
     usage_operations as usage,
 )
 from gateway.admin.live import live_operation as live
+from gateway.admin.metrics import metrics_page as metrics
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.base import Record
 
@@ -60,8 +73,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *usage.OPERATIONS,
     *replicas.OPERATIONS,
     *scaling.OPERATIONS,
+    *drift.OPERATIONS,
+    *rollouts.OPERATIONS,
+    *rollout_series.OPERATIONS,
+    *shapes.OPERATIONS,
     *providers.OPERATIONS,
     *audit.OPERATIONS,
+    *config.OPERATIONS,
     *metrics.OPERATIONS,
     *live.OPERATIONS,
     Operation("GET", "/admin/openapi.json", "getOpenapi", "This document", get_openapi, dict[str, Any]),

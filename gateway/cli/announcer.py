@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gateway.fleets.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
+from gateway.store.connections import Login
 from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from protos.launch_step import LaunchStep
@@ -43,11 +44,16 @@ class Announcer:
         store_url: str,
         orphan_seconds: float | None = None,
         *,
+        login: Login | None = None,
         end: Callable[[], None] = _end_process,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`orphan_seconds` None: it is not a launcher's. `end` ends the process as SIGTERM does."""
+        """`orphan_seconds` None: it is not a launcher's. `login` gives the login of each new connection to the store.
+
+        `end` ends the process as SIGTERM does.
+        """
         self._store_url = store_url
+        self._login = login
         self._orphan_seconds = orphan_seconds
         self._end = end
         self._clock = clock
@@ -93,7 +99,7 @@ class Announcer:
     async def run(self) -> None:
         """Announce until stopped, then take the registrations back; run it once."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        store = Store(self._store_url, timeout=_TIMEOUT_SECONDS)
+        store = Store(self._store_url, timeout=_TIMEOUT_SECONDS, login=self._login)
 
         def wake() -> None:
             # The loop is closed once this has ended.

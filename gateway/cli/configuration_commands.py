@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,16 +13,16 @@ from gateway.cli.command_output import shown_limits
 from gateway.cli.configuration_docs import render
 from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
-from gateway.config.load import load_config
+from gateway.config.models.kubernetes_checks import uses_kubernetes
 from gateway.config.models.scaling import Scaling
 from gateway.config.models.settings import Model, Pool
 from gateway.config.network.hosts import with_port
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import Safety, Use
 from gateway.config.settings import Config, schema, usable_cores
+from gateway.endpoint_picker.picker_checks import picker_problems
 from gateway.models.media_rules import media_rule
-from gateway.server.machine_checks import resolve
-from observability.terminal import table
+from observability.terminal import fitted
 
 _BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 
@@ -46,20 +47,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _check(arguments: argparse.Namespace) -> int:
     # Imported here: tokenizer libraries take long to import, and `penstock schema` needs none.
+    from gateway.server.checked_configuration import checked_configuration
     from gateway.store.configured_store import store_trouble
-    from gateway.text.tokens.loader import BUNDLED, load_tokenizer
-    from gateway.text.tokens.shared_tokenizers import SharedTokenizers
-    from gateway.text.tokens.tokenizer import TokenizerError
 
-    source, tokenizers = str(arguments.config), SharedTokenizers()
+    source = str(arguments.config)
     try:
-        config = load_config(arguments.config)
-        resolve(config, source, BUNDLED)
-        for index, model in enumerate(config.models):
-            try:
-                load_tokenizer(model.tokenizer, tokenizers)
-            except TokenizerError as error:
-                raise ConfigError(source, f"models[{index}].tokenizer", str(error)) from error
+        config = checked_configuration(arguments.config)
         trouble = asyncio.run(store_trouble(config))
         if trouble is not None and trouble.refused:
             raise ConfigError(source, "store.url", f"the store at {config.store.shown_url}: {trouble}")
@@ -68,11 +61,19 @@ def _check(arguments: argparse.Namespace) -> int:
         return 1
     print(f"{arguments.config} is valid. penstock serve would run:\n")
     print("\n".join(_summary(config, usable_cores())))
+    for line in _picker_summary(config):
+        print(line)
     for warning in warnings_of(config):
         print(f"warning: {arguments.config}: {warning}", file=sys.stderr)
     if trouble is not None:
         # The gateway may run on another machine, or the store may not run yet.
         print(f"\nwarning: the store cannot be used from here now: {trouble}", file=sys.stderr)
+    if uses_kubernetes(config):
+        from gateway.scaling.kubernetes.cluster_check import cluster_trouble  # deferred: it needs an extra
+
+        for line in asyncio.run(cluster_trouble(config)):
+            # Nor need the cluster be reachable from here, or have everything already.
+            print(f"warning: {arguments.config}: {line}", file=sys.stderr)
     return 0
 
 
@@ -100,10 +101,30 @@ def _summary(config: Config, cores: int) -> Iterator[str]:
     for model in config.models:
         yield ""
         yield from _model_summary(model)
+        for one in config.rollouts:
+            if one.model == model.name:
+                plan = one.plan.replace("_", "-")
+                yield f"  rollout    to {one.to} ({plan}), which starts when it is new here, and once only"
     yield ""
     yield from _safety_summary(config.safety)
     yield ""
     yield from _tenants_summary(config)
+
+
+def _picker_summary(config: Config) -> Iterator[str]:
+    """Describe what `penstock epp` would run with the same file; nothing where it cannot, and nothing asks for it."""
+    wanted = config.epp != type(config.epp)()
+    wanted |= any(pool.inference_pool is not None for model in config.models for pool in model.pools)
+    for where, problem in picker_problems(config):
+        if wanted:
+            yield f"\npenstock epp would refuse this file: {where}: {problem}"
+        return
+    yield ""
+    epp = config.epp
+    address, health, metrics = (with_port(epp.host, port) for port in (epp.port, epp.health_port, epp.metrics_port))
+    yield "penstock epp would run:"
+    yield f"  listen   {address}{'' if epp.tls is None else ' (TLS)'}, health {health}, metrics http://{metrics}/metrics"
+    yield f"  models   {', '.join(model.name for model in config.models)}"
 
 
 def _safety_summary(safety: Safety) -> Iterator[str]:
@@ -116,7 +137,7 @@ def _safety_summary(safety: Safety) -> Iterator[str]:
         yield "filters  none look at prompts or answers"
         return
     yield "filters"
-    yield from (f"  {line}" for line in table(rows))
+    yield from _indented(rows)
 
 
 def _uses(safety: Safety, uses: Sequence[str | Use]) -> str:
@@ -134,7 +155,7 @@ def _tenants_summary(config: Config) -> Iterator[str]:
     yield "tiers, from the highest"
     rows = [("TIER", "WEIGHT", "RESERVED")]
     rows += [(tier.name, f"{tier.weight:g}", f"{100 * tier.reserved:g} %") for tier in config.tiers]
-    yield from (f"  {line}" for line in table(rows))
+    yield from _indented(rows)
     yield ""
     if not config.tenants:
         yield "tenants  none in this file; others may come from the admin API, and keys without one have `default`"
@@ -151,7 +172,7 @@ def _tenants_summary(config: Config) -> Iterator[str]:
         )
         for tenant in config.tenants
     ]
-    yield from (f"  {line}" for line in table(tenants))
+    yield from _indented(tenants)
 
 
 def _model_summary(model: Model) -> Iterator[str]:
@@ -162,6 +183,9 @@ def _model_summary(model: Model) -> Iterator[str]:
     if any(pool.engine == "openai" for pool in model.pools):
         yield f"  media      {media_rule(model).name}, until the upstream says its own counts"
     yield f"  routing    {model.routing.policy}"
+    if model.names_versions:
+        others = [version for version in model.pool_versions if version != model.stable_version]
+        yield f"  versions   {', '.join([f'{model.stable_version} (stable)', *others])}"
     if model.price is not None:
         cached = model.price.input if model.price.cached_input is None else model.price.cached_input
         prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
@@ -178,7 +202,7 @@ def _model_summary(model: Model) -> Iterator[str]:
     if any(pool.launcher is not None for pool in model.pools):
         yield f"  scaling    {_scaling_summary(model.scaling or Scaling())}"
     rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
-    yield from (f"  {line}" for line in table(rows))
+    yield from _indented(rows)
     pools, replicas = len(model.pools), sum(pool.replica_count for pool in model.pools)
     gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools if pool.engine != "openai")
     found = ""
@@ -211,9 +235,14 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
     if pool.engine == "openai":
         gpus = "-"  # its owner's
-    where = "started here" if pool.local_replicas else ", ".join(pool.addresses) or "they register"
+    where = "started here" if pool.local_replicas else pool.found_at
     count = f"{pool.replica_count}{' or more' if pool.is_discovered else ''}"
     if pool.scaling is not None:
         where, count = f"launched: {pool.launcher}", f"{pool.scaling.min} to {pool.scaling.max}"
         gpus = f"{shape.gpus} each{' simulated' if pool.engine == 'simulated' else ''}"
     return (pool.name, degrees, pool.role.value, pool.engine, count, gpus, where)
+
+
+def _indented(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    width = shutil.get_terminal_size((sys.maxsize, 0)).columns
+    return (f"  {line}".rstrip() for line in fitted(rows, width - 2))

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from gateway.config.model_patterns import matches
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.addresses import dns_name, is_discovered
+from gateway.config.models.model_patterns import matches
 from gateway.config.models.scaling_checks import scaling_warnings
 from gateway.config.models.settings import Model
 from gateway.config.settings import Config

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -87,10 +88,11 @@ async def _create(registry: Registry, _: Config, arguments: argparse.Namespace) 
 
 
 async def _list(registry: Registry, _: Config, arguments: argparse.Namespace) -> int:
-    if arguments.tenant is not None:
-        await registry.tenant(arguments.tenant)
     found = await registry.keys(arguments.tenant)
-    now = await registry.now()
+    if arguments.tenant is not None and not found:
+        # One that is gone may have left keys.
+        await registry.tenant(arguments.tenant)
+    now, tenants = await registry.now(), await _tenants(registry)
     if arguments.json:
         print_json(found)
     elif found:
@@ -102,7 +104,7 @@ async def _list(registry: Registry, _: Config, arguments: argparse.Namespace) ->
                 ", ".join(key.models),
                 "yes" if key.explain else "-",
                 shown_time(key.created_at),
-                _state(key, now),
+                _state(key, now, tenants),
             )
             for key in found
         ]
@@ -113,7 +115,8 @@ async def _list(registry: Registry, _: Config, arguments: argparse.Namespace) ->
 
 
 async def _show(registry: Registry, _: Config, arguments: argparse.Namespace) -> int:
-    _print_key(await _chosen(registry, arguments.key), await registry.now(), arguments)
+    key = await _chosen(registry, arguments.key)
+    _print_key(key, await registry.now(), await _tenants(registry), arguments)
     return 0
 
 
@@ -124,7 +127,7 @@ async def _update(registry: Registry, _: Config, arguments: argparse.Namespace) 
         return record_of(_settings(arguments, key.limits, key.metadata, now), KeyChange)
 
     chosen = await _chosen(registry, arguments.key)
-    _print_key(await registry.edit_key(chosen.key_id, change, actor()), now, arguments)
+    _print_key(await registry.edit_key(chosen.key_id, change, actor()), now, await _tenants(registry), arguments)
     return 0
 
 
@@ -172,11 +175,11 @@ def _print_secret(key: ApiKey, secret: str, arguments: argparse.Namespace) -> No
     print(_KEPT, file=sys.stderr)
 
 
-def _print_key(key: ApiKey, now: float, arguments: argparse.Namespace) -> None:
+def _print_key(key: ApiKey, now: float, tenants: Collection[str], arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(key)
     else:
-        print_fields([*_described(key), ("created", shown_time(key.created_at)), ("state", _state(key, now))])
+        print_fields([*_described(key), ("created", shown_time(key.created_at)), ("state", _state(key, now, tenants))])
 
 
 def _described(key: ApiKey) -> list[tuple[str, str]]:
@@ -194,9 +197,16 @@ def _described(key: ApiKey) -> list[tuple[str, str]]:
     ]
 
 
-def _state(key: ApiKey, now: float) -> str:
+async def _tenants(registry: Registry) -> frozenset[str]:
+    return frozenset(entry.tenant.name for entry in await registry.tenants())
+
+
+def _state(key: ApiKey, now: float, tenants: Collection[str]) -> str:
     if key.revoked_at is not None:
         return f"revoked {shown_time(key.revoked_at)}"
+    if key.tenant not in tenants and not key.expired(now):
+        # As when it was taken out of the file: its requests are refused until it is there again.
+        return "without its tenant"
     if key.expires_at is None:
         return "active"
     return f"{'expired' if key.expired(now) else 'active until'} {shown_time(key.expires_at)}"

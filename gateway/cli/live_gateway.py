@@ -47,8 +47,11 @@ def api_key(key_file: Path | None, *others: str) -> str:
 class LiveGateway:
     """One gateway. Each call opens a connection of its own, directly and not through a proxy."""
 
-    def __init__(self, url: str, key: str) -> None:
-        """`url` may end in `/v1`, as OpenAI's clients want it. Raises LiveGatewayError."""
+    def __init__(self, url: str, key: str, *, timeout: float | None = None) -> None:
+        """`url` may end in `/v1`, as OpenAI's clients want it; `timeout` bounds each silence, in seconds: 30.
+
+        Raises LiveGatewayError.
+        """
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -60,6 +63,7 @@ class LiveGateway:
         self._host, self._port = parts.hostname, port
         self._path = parts.path.rstrip("/").removesuffix("/v1")
         self._key = key
+        self._timeout = _TIMEOUT_SECONDS if timeout is None else timeout
         # The user and password of the address are not shown.
         self.shown_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -101,7 +105,7 @@ class LiveGateway:
             reason = (error.reason or str(error)).lower().replace("_", " ")
             raise LiveGatewayError(f"no TLS with {self.shown_url}: {reason}; is it http://?") from error
         except TimeoutError as error:
-            raise LiveGatewayError(f"{self.shown_url} did not answer within {_TIMEOUT_SECONDS:.0f} s") from error
+            raise LiveGatewayError(f"{self.shown_url} did not answer within {self._timeout:.0f} s") from error
         except http.client.HTTPException as error:
             said = str(error) or type(error).__name__
             raise LiveGatewayError(f"what answers at {self.shown_url} does not speak HTTP: {said[:80]!r}") from error
@@ -112,8 +116,8 @@ class LiveGateway:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._tls:
-            return http.client.HTTPSConnection(self._host, self._port, timeout=_TIMEOUT_SECONDS)
-        return http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_SECONDS)
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
 
 def _error_of(answer: bytes) -> tuple[str | None, str | None]:

@@ -5,12 +5,12 @@ import getpass
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 from gateway.cli.command_output import shown_time
-from gateway.cli.registry_access import actor, with_store
+from gateway.cli.registry_access import actor, add_store_action
 from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
+from gateway.store.store_client import Store
 from gateway.tenancy.providers.encryption import read_cipher
 from gateway.tenancy.providers.vault import ProviderVault
 from observability.terminal import fail, print_fields, print_json, print_table
@@ -36,25 +36,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _add_action(
     actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=meaning)
-    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-    async def act(config: Config, vault: ProviderVault, arguments: argparse.Namespace) -> int:
+    async def act(store: Store, config: Config, arguments: argparse.Namespace) -> int:
         if run in (_set, _reencrypt) and config.store.encryption_key is not None:
             try:
                 read_cipher(config.store.encryption_key)
             except SecretError as error:
                 return fail(_COMMAND, f"store.encryption_key: {error}")
-        return await run(vault, arguments)
+        return await run(ProviderVault(store, config), arguments)
 
-    def start(arguments: argparse.Namespace) -> int:
-        return with_store(
-            _COMMAND, arguments.config, lambda store, config: act(config, ProviderVault(store, config), arguments)
-        )
-
-    parser.set_defaults(run=start)
-    return parser
+    return add_store_action(actions, _COMMAND, name, act, meaning)
 
 
 async def _set(vault: ProviderVault, arguments: argparse.Namespace) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.config.load import load_config
 from gateway.config.settings import Config
+from gateway.reload.serving_config import serving_config
 from gateway.store.configured_store import open_store
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store_client import Store
@@ -21,20 +21,30 @@ from protos.errors import PenstockError, StoreUnavailable
 _TIMEOUT_SECONDS: Final = 5.0
 
 Run = Callable[[Registry, Config, argparse.Namespace], Awaitable[int]]
+StoreRun = Callable[[Store, Config, argparse.Namespace], Awaitable[int]]
 
 
 def add_action(
     actions: "argparse._SubParsersAction[argparse.ArgumentParser]", command: str, name: str, run: Run, meaning: str
 ) -> argparse.ArgumentParser:
     """Add an action such as `list` to a command such as `keys`; `run` gets the registry of the configuration."""
+
+    def of_registry(store: Store, config: Config, arguments: argparse.Namespace) -> Awaitable[int]:
+        return run(Registry(store, config), config, arguments)
+
+    return add_store_action(actions, command, name, of_registry, meaning)
+
+
+def add_store_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", command: str, name: str, run: StoreRun, meaning: str
+) -> argparse.ArgumentParser:
+    """Add an action to a command; `run` gets the store of the configuration."""
     parser = actions.add_parser(name, help=meaning)
     parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-    def act(arguments: argparse.Namespace) -> int:
-        return manage(command, arguments.config, lambda registry, config: run(registry, config, arguments))
-
-    parser.set_defaults(run=act)
+    parser.set_defaults(
+        run=lambda arguments: with_store(command, arguments.config, lambda store, config: run(store, config, arguments))
+    )
     return parser
 
 
@@ -46,7 +56,7 @@ def manage(command: str, path: Path, action: Callable[[Registry, Config], Awaita
 def with_store(command: str, path: Path, action: Callable[[Store, Config], Awaitable[int]]) -> int:
     """Run an action on the store of a configuration; on failure print one line to stderr and return 1."""
     try:
-        config = load_config(path)
+        config = serving_config(command, path)
         return asyncio.run(_connected(config, action))
     except StoreUnavailable as error:
         if config.store.embedded:

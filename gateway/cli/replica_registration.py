@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.config.models.addresses import is_grpc_address
-from gateway.config.store.address import address_problem
+from gateway.config.store.address import address_problem, parse_address, with_password
 from gateway.fleets.discovery.registrations import Registration
 from protos.launch_step import LaunchStep
 from protos.types import ReplicaInfo, Role, Shape
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.cli.announcer import Announcer
 
 _LAUNCH_ID: Final = re.compile(r"[a-z0-9-]{1,63}")
+_SOURCES: Final = ("env:", "file:")
 _WILDCARDS: Final = ("0.0.0.0", "[::]", "*")
 
 
@@ -36,6 +37,12 @@ def add_registration_options(parser: argparse.ArgumentParser) -> None:
         metavar="STORE",
         help="announce the replica in this store: redis://..., or env:NAME or file:PATH that holds the address, as "
         "every user of the machine can read a command line",
+    )
+    group.add_argument(
+        "--register-password",
+        metavar="SOURCE",
+        help="where the store's password is, if its address has none: env:NAME or file:PATH. Files are read anew for "
+        "each new connection",
     )
     group.add_argument("--pool", metavar="NAME", help="the pool that it belongs to; needed with --register")
     group.add_argument(
@@ -63,6 +70,8 @@ def check_registration(arguments: argparse.Namespace) -> None:
     if arguments.register is None:
         if arguments.pool is not None or arguments.advertise or arguments.launch_id is not None:
             raise RegistrationError("--pool, --advertise and --launch-id go with --register")
+        if arguments.register_password is not None:
+            raise RegistrationError("--register-password goes with --register")
         return
     if not arguments.pool:
         raise RegistrationError("--register needs --pool")
@@ -81,7 +90,7 @@ def check_registration(arguments: argparse.Namespace) -> None:
             )
     if not arguments.advertise and any(_is_wildcard(address) for address in arguments.listen):
         raise RegistrationError("--listen names every interface, so --advertise must say where gateways reach it")
-    _store_url(arguments.register)
+    _store_url(arguments)
 
 
 class StoreRegistration:
@@ -100,10 +109,14 @@ class StoreRegistration:
         if arguments.register is None:
             yield _Silence()
             return
-        from gateway.cli.announcer import Announcer  # here: its client takes 10 MB that other replicas do not need
+        # Here: its client takes 10 MB that other replicas do not need.
+        from gateway.cli.announcer import Announcer
+        from gateway.store.connections import followed_login
 
         orphan_seconds = None if arguments.launch_id is None else arguments.orphan_seconds
-        announcer = Announcer(_store_url(arguments.register), orphan_seconds)
+        url = _store_url(arguments)
+        login = followed_login(url, lambda: _store_url(arguments)) if _may_change(arguments) else None
+        announcer = Announcer(url, orphan_seconds, login=login)
         with announcer.running():
             yield _Announcement(arguments, announcer)
 
@@ -183,26 +196,44 @@ class _Announcement:
         return self._arguments.advertise or [_advertised(address, tls) for address in addresses]
 
 
-def _store_url(named: str) -> str:
-    """Read the store's address from where the option says. Raises RegistrationError; no message holds the address."""
-    kind, _, rest = named.partition(":")
-    url = named
-    if kind == "env":
-        url = os.environ.get(rest, "")
-        if not url:
-            raise RegistrationError(f"--register: the environment has no {rest}")
-    elif kind == "file":
-        try:
-            url = Path(rest).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise RegistrationError(f"--register: cannot read {rest}: {error}") from error
+def _store_url(arguments: argparse.Namespace) -> str:
+    """Read the store's address from where the options say. Raises RegistrationError; no message holds the address."""
+    url = _said("--register", arguments.register)
     if "://" not in url:
         raise RegistrationError(
             "--register: expected a store's address such as redis://HOST:PORT, env:NAME or file:PATH"
         )
     if problem := address_problem(url):
         raise RegistrationError(f"--register: {problem}")
-    return url
+    source = arguments.register_password
+    if source is None:
+        return url
+    if parse_address(url).password is not None:
+        raise RegistrationError("--register-password: the address has a password too; one of them is enough")
+    password = _said("--register-password", source)
+    # What is neither is a password that every user of the machine could read.
+    if not source.startswith(_SOURCES) or not password or not password.isascii():
+        raise RegistrationError("--register-password: expected env:NAME or file:PATH, with ASCII characters in it")
+    return with_password(url, password)
+
+
+def _said(option: str, named: str) -> str:
+    """Read what an option names: a variable, a file, or itself. Raises RegistrationError."""
+    kind, _, rest = named.partition(":")
+    if kind == "env":
+        if not (text := os.environ.get(rest, "")):
+            raise RegistrationError(f"{option}: the environment has no {rest}")
+        return text
+    if kind == "file":
+        try:
+            return Path(rest).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RegistrationError(f"{option}: cannot read {rest}: {error}") from error
+    return named
+
+
+def _may_change(arguments: argparse.Namespace) -> bool:
+    return any(source and source.startswith("file:") for source in (arguments.register, arguments.register_password))
 
 
 def _advertised(address: str, tls: bool) -> str:

@@ -6,15 +6,17 @@ import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
-from gateway.cli.registry_access import actor, with_store
+from gateway.cli.registry_access import actor, add_store_action
+from gateway.config.settings import Config
 from gateway.fleets.drains import GRACE_SECONDS, Drain
-from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
+from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, GroupView, ReplicaView, ShapeView
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.intents import replica_registry
+from gateway.store.store_client import Store
 from observability.printable import printable
 from observability.terminal import print_json, table
+from protos.reshape import MemberState
 from protos.types import Role
 
 #: Widths from which on addresses, then sources and served versions, are shown.
@@ -48,17 +50,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _add_action(
     actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=meaning)
+    def act(store: Store, config: Config, arguments: argparse.Namespace) -> Awaitable[int]:
+        return run(replica_registry(store, config), arguments)
+
+    parser = add_store_action(actions, "replicas", name, act, meaning)
     parser.add_argument("--model", metavar="NAME", help="only this model's replicas")
-    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-    def act(arguments: argparse.Namespace) -> int:
-        return with_store(
-            "replicas", arguments.config, lambda store, config: run(replica_registry(store, config), arguments)
-        )
-
-    parser.set_defaults(run=act)
     return parser
 
 
@@ -110,6 +106,9 @@ def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]
     header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
     shown = (width >= _WIDE) + 2 * (width >= _WIDEST)
     more = [(_shortened(row.address), row.source, row.version or "-")[:shown] for row in rows]
+    if any(row.group for row in rows):
+        header.append("GPUS")
+        more = [(_gpus(row.group), *cells) for row, cells in zip(rows, more, strict=True)]
     header += ("ADDRESS", "SOURCE", "VERSION")[:shown]
     yield from table([header, *([*_cells(row), *cells] for row, cells in zip(rows, more, strict=True))])
     for row in rows:
@@ -145,6 +144,15 @@ def _cells(row: ReplicaView) -> tuple[str, ...]:
     )
 
 
+def _gpus(group: GroupView | None) -> str:
+    """Format the GPUs of a host group that a replica serves, or on which it is parked."""
+    if group is None:
+        return "-"
+    state = "" if group.state in (MemberState.SERVING, MemberState.PARKED) else f" ({group.state.value})"
+    gpus = str(group.first) if group.first == group.last else f"{group.first}-{group.last}"
+    return f"{group.name} {gpus}{state}"
+
+
 def _shape(shape: ShapeView) -> str:
     degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
     return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
@@ -157,8 +165,10 @@ def _shortened(address: str) -> str:
 
 def _reason(row: ReplicaView) -> str:
     parts = [row.reason]
+    if row.group is not None and row.group.failure:
+        parts.append(f"change {row.group.change} of its shape failed: {row.group.failure}")
     if row.drain is not None:
         parts[0] = f"{row.reason} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
     if row.breaker_seconds:
         parts.append(f"looked at again in {row.breaker_seconds:.0f} s")
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))

@@ -6,17 +6,20 @@ import textwrap
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
-from gateway.cli.registry_access import actor, with_store
+from gateway.cli.registry_access import actor, add_store_action
+from gateway.cli.whole_number import whole_number
+from gateway.config.settings import Config
 from gateway.scaling.scaling_registry import MOST_EXPLAINED, OverrideView, ScalingRegistry, ScalingView
 from gateway.scaling.status import FRESH_SECONDS, DecisionRecord, ModelStatus, PoolStatus
+from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import print_json, table
+from observability.terminal import fitted, print_json
 
 _Run = Callable[[ScalingRegistry, argparse.Namespace], Awaitable[int]]
 #: Decisions that `explain` shows unless it is told how many.
 _SHOWN = 5
+_DECISIONS = whole_number(1, MOST_EXPLAINED)
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +31,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     explain = add("explain", _explain, "show the last decisions on a model, with what they were made from")
     explain.add_argument("model", metavar="MODEL")
     explain.add_argument(
-        "--last", type=_decisions, default=_SHOWN, metavar="N", help="so many decisions (default: %(default)s)"
+        "--last",
+        type=_DECISIONS,
+        default=_SHOWN,
+        metavar="N",
+        help="so many decisions (default: %(default)s)",
     )
     setting = add("set", _set, "have a pool of so many replicas, whatever would be wanted")
     setting.add_argument("pool", metavar="POOL")
@@ -44,17 +51,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _add_action(
     actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=meaning)
-    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    def act(store: Store, config: Config, arguments: argparse.Namespace) -> Awaitable[int]:
+        return run(ScalingRegistry(store, config), arguments)
 
-    def act(arguments: argparse.Namespace) -> int:
-        return with_store(
-            "scale", arguments.config, lambda store, config: run(ScalingRegistry(store, config), arguments)
-        )
-
-    parser.set_defaults(run=act)
-    return parser
+    return add_store_action(actions, "scale", name, act, meaning)
 
 
 def _replicas(text: str) -> int | None:
@@ -64,12 +64,6 @@ def _replicas(text: str) -> int | None:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
-
-
-def _decisions(text: str) -> int:
-    if text.isdecimal() and 1 <= int(text) <= MOST_EXPLAINED:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST_EXPLAINED}, got {text!r}")
 
 
 async def _list(registry: ScalingRegistry, arguments: argparse.Namespace) -> int:
@@ -138,7 +132,7 @@ def _block(model: ModelStatus, width: int) -> Iterator[str]:
     state = {"act": "paused" if model.paused else "scales", "advise": "advice only"}[model.mode]
     yield f"{model.model}: {state}{_costs(model)}"
     header = ("POOL", "SHAPE", "MIN", "MAX", "NEEDED", "WANTED", "READY", "STARTING", "STOPPING", "USD/H", "SET")
-    yield from table([header, *(_row(pool) for pool in model.pools)])
+    yield from fitted([header, *(_row(pool) for pool in model.pools)], width)
     for pool in model.pools:
         for one in pool.starting:
             yield f"  {one.id}: {one.step}"
@@ -146,12 +140,15 @@ def _block(model: ModelStatus, width: int) -> Iterator[str]:
             yield from _wrapped(f"{one.id}: {one.problem}", width)
         if pool.problem:
             yield from _wrapped(f"{pool.name}: {pool.problem}", width)
+    if model.fixed:
+        beside = ", ".join(f"{count} of {name}" for name, count in model.fixed.items())
+        yield from _wrapped(f"ready in pools without a launcher, and counted: {beside}", width)
     demand = model.demand
     if demand is not None:
         yield (
-            f"  {demand.requests_per_second:.2f} requests/s of {demand.prompt_tokens:.0f} tokens in (cached: "
-            f"{demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} out; {demand.in_flight} in flight, "
-            f"{demand.waiting} waiting"
+            f"  {demand.requests_per_second:.2f} requests/s in the last {demand.window:.0f} s, of "
+            f"{demand.prompt_tokens:.0f} tokens in (cached: {demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} "
+            f"out; {demand.in_flight} in flight, {demand.waiting} waiting"
         )
     for reason in dict.fromkeys(pool.reason for pool in model.pools if pool.reason):
         yield from _wrapped(reason, width)

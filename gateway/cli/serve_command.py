@@ -16,7 +16,9 @@ from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.network.hosts import local_url
+from gateway.config.secret_variables import LateSecrets
 from gateway.config.settings import Config
+from gateway.reload.watched_file import WatchedFile
 from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
 from gateway.store.configured_store import open_store, store_trouble
@@ -45,9 +47,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
+    from gateway.server.local_pools import LocalPools
     from gateway.server.supervisor import (
         admin_api,
         check_ports,
+        configuration,
         controller,
         embedded_store,
         local_replicas,
@@ -62,9 +66,10 @@ def _run(arguments: argparse.Namespace) -> int:
     multiprocessing.set_start_method("spawn")
     take_signals()
     try:
-        config = load_config(arguments.config)
+        # Before it is read: what changes from then on is noticed.
+        watched = WatchedFile(arguments.config)
+        config = _checked(arguments.config)
         configure_logging(config.observability.logs.format)
-        resolve(config, str(arguments.config), BUNDLED)
         for warning in warnings_of(config):
             log.warning("%s: %s", arguments.config, warning)
         check_ports(config)
@@ -72,17 +77,20 @@ def _run(arguments: argparse.Namespace) -> int:
         if not arguments.quickstart:
             # Its key needs the store: without one that start ends, and says why.
             asyncio.run(_say_if_unusable(config))
-        with embedded_store(config):
+        late = LateSecrets()
+        with embedded_store(config, late):
             begin_metrics(config)
             # Created here, so that an unusable key ends the start, and not each worker's.
             make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
+            pools = LocalPools(config, late)
             with (
-                admin_api(config, arguments.config),
-                local_replicas(config),
-                controller(config, arguments.config),
+                configuration(config, watched, _checked, pools) as held,
+                admin_api(config, arguments.config, late),
+                local_replicas(pools),
+                controller(config, arguments.config, late),
             ):
-                serve_workers(config, arguments.config, lambda: _announce(config, key))
+                serve_workers(config, held, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
@@ -91,6 +99,13 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"penstock: the store at {config.store.shown_url} does not answer: {reason}", file=sys.stderr)
         return 1
     return 0
+
+
+def _checked(file: Path) -> Config:
+    """Read a configuration and check whatever it refers to on this machine. Raises ConfigError."""
+    config = load_config(file)
+    resolve(config, str(file), BUNDLED)
+    return config
 
 
 async def _say_if_unusable(config: Config) -> None:

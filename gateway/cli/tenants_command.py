@@ -50,6 +50,12 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache-group", metavar="NAME", help="tenants that share cached prefixes with it; none: nobody"
     )
+    parser.add_argument(
+        "--chooses-version",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether its requests may name a version",
+    )
     add_limit_flags(parser)
 
 
@@ -70,6 +76,8 @@ def _with_flags(tenant: Tenant, arguments: argparse.Namespace) -> Tenant:
         plain["models"] = names(arguments.models)
     if arguments.on_store_failure is not None:
         plain["on_store_failure"] = arguments.on_store_failure
+    if arguments.chooses_version is not None:
+        plain["chooses_version"] = arguments.chooses_version
     for field, text in (("max_requests", arguments.waiting_requests), ("max_seconds", arguments.waiting_seconds)):
         if text is not None:
             plain["waiting"][field] = number(text)
@@ -150,6 +158,7 @@ def _print_tenant(entry: TenantEntry, config: Config, arguments: argparse.Namesp
             ("on store failure", tenant.on_store_failure),
             ("safety", tenant.safety or ""),
             ("cache group", tenant.cache_group or ""),
+            ("versions", "its requests may name one" if tenant.chooses_version else ""),
             ("source", _source(entry)),
         ]
     )

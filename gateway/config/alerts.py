@@ -20,13 +20,18 @@ class Alerts(Record, frozen=True, kw_only=True):
 
 def alerts_problems(alerts: Alerts) -> Iterator[tuple[str, str]]:
     """Yield (path, problem) for a webhook that is no HTTP address."""
-    if alerts.webhook is None:
+    yield from webhook_problems(alerts.webhook, "alerts.webhook")
+
+
+def webhook_problems(webhook: str | None, where: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) for a webhook, at path `where`, that is no HTTP address."""
+    if webhook is None:
         return
     # The value is not echoed: it may hold a secret.
     try:
-        parts = urlsplit(alerts.webhook)
+        parts = urlsplit(webhook)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or not alerts.webhook.isprintable() or " " in alerts.webhook:
-        yield "alerts.webhook", "expected an address that starts with http:// or https:// and names a host"
+    if not usable or not webhook.isprintable() or " " in webhook:
+        yield where, "expected an address that starts with http:// or https:// and names a host"

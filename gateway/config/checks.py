@@ -10,12 +10,16 @@ from gateway.config.files import file_problems
 from gateway.config.listen import listen_problems
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
+from gateway.config.models.kubernetes_checks import kubernetes_problems
 from gateway.config.models.output import output_problems
+from gateway.config.models.reshape.checks import reshape_problems
+from gateway.config.models.rollout_checks import rollout_problems, version_problems
 from gateway.config.models.routing_checks import routing_problems
 from gateway.config.models.scaling_checks import scaling_problems
 from gateway.config.models.settings import Model, Pool
 from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.network.hosts import host_problems
+from gateway.config.network.rpc import rpc_problems
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
 from gateway.config.settings import Config
@@ -31,6 +35,7 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from listen_problems(config.listen)
     yield from host_problems(config.admin.host, "admin.host")
+    yield from rpc_problems(config.epp, config.external_scaler)
     yield from alerts_problems(config.alerts)
     yield from secret_problems(config)
     yield from discovery_problems(config.discovery)
@@ -41,6 +46,8 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
     tiers, policies = [tier.name for tier in config.tiers], policy_names(config.safety.policies)
     yield from tenants_problems(config.tenants, tiers, config.model_names, policies)
     yield from scaling_problems(config)
+    yield from kubernetes_problems(config)
+    yield from reshape_problems(config)
     names: dict[str, str] = {}
     addresses: dict[str, str] = {}
     for m, model in enumerate(config.models):
@@ -66,6 +73,8 @@ def problems(config: Config) -> Iterator[tuple[str, str]]:
         yield from output_problems(model.output, model.tokenizer, where)
         yield from _fallback_problems(config, model, where)
         yield from _adapter_problems(config, model, where)
+        yield from version_problems(model, where)
+    yield from rollout_problems(config)
 
 
 def _adapter_problems(config: Config, model: Model, where: str) -> Iterator[tuple[str, str]]:

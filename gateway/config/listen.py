@@ -64,6 +64,14 @@ class Listen(Record, frozen=True, kw_only=True):
         Literal["auto"] | Annotated[int, Meta(ge=1, le=256)],
         Meta(description="Worker processes; `auto` is one for each CPU core that the process may use."),
     ] = "auto"
+    unavailable_tools: Annotated[
+        Literal["drop", "refuse"],
+        Meta(
+            description="What becomes of tools that no model here can have, as `web_search` and other tools of a "
+            "provider, which coding agents offer with every request to `/v1/responses` and `/v1/messages`. `drop`: the "
+            "model is not offered them, as `x-penstock-adjusted` says. `refuse`: 400."
+        ),
+    ] = "drop"
     max_body_bytes: Annotated[
         int,
         Meta(ge=1024, le=1 << 30, description="Longest request body, in bytes; a longer one is answered with 413."),

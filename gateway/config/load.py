@@ -10,15 +10,18 @@ from gateway.config.checks import problems
 from gateway.config.errors import ConfigError, convert
 from gateway.config.files import with_absolute_location
 from gateway.config.listen import with_absolute_identity
+from gateway.config.models.kubernetes import with_absolute_kubeconfig
 from gateway.config.models.launchers import with_absolute_prices
 from gateway.config.models.settings import Model
 from gateway.config.network.hosts import plain_host
+from gateway.config.network.rpc import with_absolute_picker, with_absolute_scaler
 from gateway.config.observability.journal import with_absolute_journal
 from gateway.config.safety.safety_checks import with_absolute_lists
 from gateway.config.secrets import with_absolute_file
 from gateway.config.settings import Config
 from gateway.config.store.settings import with_absolute_store
 from gateway.config.tls import with_absolute_certificates
+from routing.rollouts.settings import Rollout
 
 
 def load_config(path: Path) -> Config:
@@ -46,7 +49,13 @@ def load_config(path: Path) -> Config:
     admin = msgspec.structs.replace(config.admin, scrape_key=with_absolute_file(config.admin.scrape_key, folder))
     listen, files = with_absolute_identity(config.listen, folder), with_absolute_location(config.files, folder)
     launchers = with_absolute_prices(config.launchers, folder)
-    config = msgspec.structs.replace(config, listen=listen, files=files, admin=admin, launchers=launchers)
+    kubernetes = with_absolute_kubeconfig(config.kubernetes, folder)
+    epp, scaler = with_absolute_picker(config.epp, folder), with_absolute_scaler(config.external_scaler, folder)
+    config = msgspec.structs.replace(
+        config, listen=listen, files=files, admin=admin, launchers=launchers, kubernetes=kubernetes
+    )
+    rollouts = tuple(_with_absolute_golden(rollout, folder) for rollout in config.rollouts)
+    config = msgspec.structs.replace(config, epp=epp, external_scaler=scaler, rollouts=rollouts)
     return msgspec.structs.replace(
         config, state=state, store=store, models=models, safety=safety, observability=observability
     )
@@ -55,7 +64,11 @@ def load_config(path: Path) -> Config:
 def _with_plain_hosts(config: Config) -> Config:
     listen = msgspec.structs.replace(config.listen, host=plain_host(config.listen.host))
     admin = msgspec.structs.replace(config.admin, host=plain_host(config.admin.host))
-    return msgspec.structs.replace(config, listen=listen, admin=admin)
+    epp = msgspec.structs.replace(config.epp, host=plain_host(config.epp.host))
+    scaler = config.external_scaler
+    if scaler is not None:
+        scaler = msgspec.structs.replace(scaler, host=plain_host(scaler.host))
+    return msgspec.structs.replace(config, listen=listen, admin=admin, epp=epp, external_scaler=scaler)
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:
@@ -66,3 +79,11 @@ def _with_absolute_paths(model: Model, folder: Path) -> Model:
         model = msgspec.structs.replace(model, routing=routing)
     model = with_absolute_answers(model, folder)
     return with_absolute_secrets(with_absolute_certificates(model, folder), folder)
+
+
+def _with_absolute_golden(rollout: Rollout, folder: Path) -> Rollout:
+    """Give the rollout with its golden set's path relative to `folder` made absolute."""
+    if rollout.gates.golden is None:
+        return rollout
+    gates = msgspec.structs.replace(rollout.gates, golden=str((folder / rollout.gates.golden).resolve()))
+    return msgspec.structs.replace(rollout, gates=gates)

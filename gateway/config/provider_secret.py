@@ -45,11 +45,16 @@ def provider_key(text: str) -> Secret:
     return Secret(text)
 
 
+def unset_problem(variable: str) -> str:
+    """The problem of a secret whose variable is not there; problems of what needs it have it in them."""
+    return f"the environment variable {variable} is not set"
+
+
 def read_source(source: SecretSource) -> str:
     """Read an environment variable or a file. Raises SecretError."""
     if source.env is not None:
         if not (text := os.environ.get(source.env, "")):
-            raise SecretError(f"the environment variable {source.env} is not set")
+            raise SecretError(unset_problem(source.env))
         return text
     path = source.path
     if path is None:

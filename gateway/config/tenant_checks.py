@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from gateway.config.errors import echo
-from gateway.config.model_patterns import covers
+from gateway.config.models.model_patterns import covers
 from gateway.config.tenants import Limits, Tenant, Tier
 
 Problems = Iterator[tuple[str, str]]

@@ -74,6 +74,21 @@ class Waiting(Record, frozen=True, kw_only=True):
     ] = 60.0
 
 
+class DataRules(Record, frozen=True, kw_only=True):
+    """Uses of a tenant's requests beside their answers: copies to candidates, recordings."""
+
+    shadow: Annotated[
+        bool, Meta(description="Whether a candidate of a rollout may get copies of its requests, for nobody to see.")
+    ] = True
+    text: Annotated[
+        bool,
+        Meta(
+            description="Whether prompts and answers may be kept, without personal data and secrets: in corpora that "
+            "`penstock replay record` makes, and in reports of shadows. If not, only hashes and measures are."
+        ),
+    ] = False
+
+
 class Tier(Record, frozen=True, kw_only=True):
     """A class of service that tenants belong to."""
 
@@ -117,6 +132,7 @@ class Tenant(Record, frozen=True, kw_only=True):
         _Name | None,
         Meta(description="Name of one of `safety.policies`; unset: the rules that stand in `safety` itself."),
     ] = None
+    data: Annotated[DataRules, Meta(description="What may become of its requests.")] = DataRules()
     cache_group: Annotated[
         _Name | None,
         Meta(
@@ -124,6 +140,13 @@ class Tenant(Record, frozen=True, kw_only=True):
             "what another has asked. Unset: a tenant has its own alone."
         ),
     ] = None
+    chooses_version: Annotated[
+        bool,
+        Meta(
+            description="Whether its requests may name the version of a model that answers, by the header "
+            "`x-penstock-version`; a request of another tenant that names one is refused with 403."
+        ),
+    ] = False
 
 
 #: Ordered from the highest to the lowest.

@@ -35,13 +35,22 @@ def read_yaml(path: Path) -> object:
     Raises:
         ConfigError: The file cannot be read, is not UTF-8 text, or is not YAML; syntax errors name line and column.
     """
+    return parse_yaml(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Read a YAML file's text. Raises ConfigError."""
     source = str(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(source, "", f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(source, "", f"not UTF-8 text at byte {error.start}") from error
+
+
+def parse_yaml(text: str, source: str) -> object:
+    """Parse YAML into plain values. Raises ConfigError, which names `source`, line and column."""
     try:
         return yaml.load(text, Loader=_UniqueKeyLoader)
     except yaml.MarkedYAMLError as error:

@@ -1,6 +1,7 @@
 """A model as requests see it: names, tokenizer, fleet, admission queue and price."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,9 @@ from routing.contracts.policy import RoutingPolicy
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import DecodeLength
 from routing.fleet.fleet import Fleet
+
+if TYPE_CHECKING:
+    from gateway.models.model_versions import ModelVersions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,14 @@ class ServedModel:
     media_rule: MediaRule = OPENAI
     embeddings: Embeddings = field(default_factory=Embeddings)
     from_zero: bool = False
+    #: Whether its records have what drift counts.
+    drifts: bool = False
+    #: Whether a `max_tokens` beyond the context is clamped, not refused.
+    clamps: bool = True
+    #: The members of a chat's message that have its thoughts.
+    thought_names: tuple[str, ...] = ("reasoning_content", "reasoning")
+    #: What chooses a request's version; None: the model's requests do not go by version.
+    versions: "ModelVersions | None" = None
 
     @property
     def shown(self) -> str:

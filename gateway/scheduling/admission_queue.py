@@ -28,17 +28,18 @@ from gateway.scheduling.capacity import (
 from gateway.scheduling.deadlines import Deadlines
 from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.fair_queue import FairQueue, cost_of
+from gateway.scheduling.hold import Hold
 from gateway.scheduling.objections import objections
 from gateway.scheduling.shares import ActiveTenant
-from gateway.scheduling.waiter import Waiter
-from protos.errors import InternalError, Overloaded, ReplicaUnavailable
+from gateway.scheduling.waiter import Waiter, no_replica
+from gateway.scheduling.wide_requests import WIDE, awaits_width, fits_nowhere, late_message, long_waits, queue_kind
+from protos.errors import InternalError, Overloaded
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
+from routing.contracts.versions import NAMED, VERSIONS
 from routing.dispatch.dispatch import RequestHandle
 
 log = logging.getLogger(__name__)
 
-#: Seconds that the first in line waits in vain before a replica is held for it.
-HOLD_SECONDS = 1.0
 #: After refusing more requests than this in a row, pause for so many seconds per refused request.
 MAX_REFUSALS, REST_SECONDS = 8, 300e-6
 #: Maximum age, in seconds, of a waiting request's time and cached tokens, which change as others fill the caches.
@@ -55,7 +56,7 @@ class AdmissionQueue:
     through whenever room may have come: after a load report, a release and a change of the fleet.
     """
 
-    #: Whether requests wait while the fleet has no replica, until one is started for them.
+    #: Whether requests wait while the fleet has no replica.
     keeps_at_zero = False
 
     def __init__(
@@ -83,9 +84,7 @@ class AdmissionQueue:
         #: The last admission, until it is sent: nearly always before the next decision, so that its need is counted by
         #: views and need not be promised.
         self.unsent: Admission | None = None
-        self._blocked: Waiter | None = None
-        self._blocked_since = 0.0
-        self._held: frozenset[str] = frozenset()
+        self._hold = Hold()
         self._rest_until = 0.0
         self._rest: asyncio.TimerHandle | None = None
         self.deadlines = Deadlines(clock, self._late)
@@ -106,6 +105,10 @@ class AdmissionQueue:
     def depths(self) -> dict[str, int]:
         """Number of waiting requests by tenant, without zeros."""
         return self._queue.depths()
+
+    def long_waits(self, over: int) -> list[tuple[int, float]]:
+        """The KV tokens that waiting requests need which need more than `over`, each with the seconds it has waited."""
+        return long_waits(self._waiters(), self._fleet, over, self._clock())
 
     def active_here(self) -> list[ActiveTenant]:
         return self.divider.active_here(self._clock())
@@ -134,7 +137,10 @@ class AdmissionQueue:
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         admission = Admission(request, tenant)
         decision: Decision | None = None
-        if views:
+        if not views:
+            if self.awaits(needs):
+                return None
+        else:
             decision = self._choose(admission, views, now, _NO_REPLICAS, whole)
             if decision is None:
                 return None
@@ -150,7 +156,7 @@ class AdmissionQueue:
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         waiter = Waiter(request, tenant, now, self._until(request, gives_up, now), self._leave)
-        kind = kind_of(request.route, self._fleet.candidates())
+        kind = queue_kind(request, self._fleet)
         waiter.entry = self._queue.push(request.tenant, request.weight, waiter.cost, waiter, kind)
         tenant.waiting += 1
         self._by_rank.setdefault(request.rank, {})[waiter] = None
@@ -173,7 +179,7 @@ class AdmissionQueue:
         pending = PendingRequest(
             request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         )
-        return hypothetical._choose(pending, views, now, self._held) if views else None
+        return hypothetical._choose(pending, views, now, self._hold.replicas) if views else None
 
     def objections(self, request: AdmissionRequest) -> dict[str, str]:
         """The reason against each replica now, by id; no entry for a replica without one. Has no effect."""
@@ -181,7 +187,19 @@ class AdmissionQueue:
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         demand = demand_of(request, request.route)
-        return objections(views, self._all_promised(), demand, tenant, divider, now, self._watermark, self._held)
+        promised, held = self._all_promised(), self._hold.replicas
+        return objections(views, promised, demand, tenant, divider, now, self._watermark, held)
+
+    def move_waiting(self, gone: int, version: int) -> int:
+        """Let requests that wait for a version of `gone`, by its bit, and did not name it, wait for another one."""
+        moved = [waiter for waiter in self._waiters() if waiter.route.needs & gone and not waiter.route.needs & NAMED]
+        for waiter in moved:
+            waiter.route = msgspec.structs.replace(waiter.route, needs=waiter.route.needs & ~gone | version)
+            self._queue.change_kind(waiter.entry, kind_of(waiter.route, self._fleet.candidates()))
+        return len(moved)
+
+    def _waiters(self) -> list[Waiter]:
+        return [waiter for peers in self._by_rank.values() for waiter in peers]
 
     def _until(self, request: AdmissionRequest, gives_up: float, now: float) -> float:
         """Until when a request that comes `now` may wait."""
@@ -194,8 +212,8 @@ class AdmissionQueue:
     def _arrive(self, waiter: Waiter, now: float) -> None:
         """Admit a new request if there is room, ahead of others that found none; else queue it within the bounds."""
         views = self._views(waiter.route)
-        if waiter.tenant.waiting == 1 and views:
-            decision = self._choose(waiter, views, now, self._held)
+        if views and (waiter.tenant.waiting == 1 or self._queue.is_alone(waiter.entry, WIDE)):
+            decision = self._choose(waiter, views, now, self._hold.replicas)
             if decision is not None:
                 self._queue.serve_alone(waiter.entry)
                 self._admit(waiter, decision, now)
@@ -236,12 +254,15 @@ class AdmissionQueue:
             if views is None:
                 views = by_kind[kind] = self._views(waiter.route)
             if not views:
-                waiter.future.set_exception(_no_replica())
+                if not self.awaits(waiter.route.needs):
+                    waiter.future.set_exception(no_replica())
                 return False
-            held = _NO_REPLICAS if waiter is self._blocked else self._held
+            held = _NO_REPLICAS if waiter is self._hold.waiter else self._hold.replicas
             try:
                 decision = self._choose(waiter, views, now, held)
                 if decision is None:
+                    if waiter.entry.kind is WIDE and fits_nowhere(waiter, views):
+                        return False
                     refusals += 1
                     if first:
                         self._is_blocked(waiter, views, now)
@@ -263,11 +284,16 @@ class AdmissionQueue:
             self._rest = asyncio.get_running_loop().call_later(refusals * REST_SECONDS, self.pump)
 
     def _reject_all(self) -> None:
-        for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
-            waiter.fail(_no_replica())
+        for waiter in self._waiters():
+            if not self.awaits(waiter.route.needs):
+                waiter.fail(no_replica())
+
+    def awaits(self, needs: int) -> bool:
+        """Whether requests with these needs wait while no replica serves: here for members of host groups alone."""
+        return self._fleet.awaits_member and not servable(self._fleet.candidates((), needs & VERSIONS))
 
     def _late(self, waiter: Waiter) -> None:
-        self._shed(waiter, "The model stayed at its capacity for as long as this request may wait.")
+        self._shed(waiter, late_message(waiter))
 
     def _choose(
         self, pending: PendingRequest, views: _Views, now: float, held: _Ids = _NO_REPLICAS, whole: _Views | None = None
@@ -319,8 +345,8 @@ class AdmissionQueue:
                 # Else waiting makes no room for it.
         usable_views = self._usable(pending, views, division)
         if not usable_views:
-            # No replica could ever hold it: the engine will refuse it.
-            return self._pick(pending, views, may_wait=False)
+            # No replica could ever hold it: the engine will refuse it, unless one can become wide enough.
+            return None if awaits_width(pending, self._fleet) else self._pick(pending, views, may_wait=False)
         if lanes is not None:
             avoid = _NO_REPLICAS
         if held:
@@ -385,20 +411,12 @@ class AdmissionQueue:
             self.pump()
 
     def _is_blocked(self, waiter: Waiter, views: _Views, now: float) -> None:
-        """Note that the first in line found no room; after HOLD_SECONDS, hold a replica for it, where room accumulates.
-
-        Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
-        """
-        if waiter is not self._blocked:
-            self._blocked, self._blocked_since, self._held = waiter, now, _NO_REPLICAS
-        elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
+        """Note that the first in line found no room; after a while, hold a replica for it."""
+        if self._hold.is_due(waiter, views, now):
             division = self.divider.division(waiter.tenant, waiter.demand, views, now)
             if not division.is_shared or self.divider.has_room(waiter.tenant, division, views):
                 decision = self._pick(waiter, self._usable(waiter, views, division) or views, may_wait=False)
-                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NO_REPLICAS
-
-    def _held_is_there(self, views: _Views) -> bool:
-        return bool(self._held) and self._held <= {view.id for view in views}
+                self._hold.replicas = frozenset(view.id for view in parts_of(decision)) if decision else _NO_REPLICAS
 
     def _enforce_bounds(self, waiter: Waiter) -> None:
         """Shed requests beyond the tenant's and the worker's bounds."""
@@ -426,11 +444,6 @@ class AdmissionQueue:
         del peers[waiter]
         if not peers:
             del self._by_rank[waiter.request.rank]
-        if waiter is self._blocked:
-            self._blocked, self._held = None, _NO_REPLICAS
+        self._hold.forget(waiter)
         if not self._by_rank:
             self.deadlines.clear()
-
-
-def _no_replica() -> ReplicaUnavailable:
-    return ReplicaUnavailable("No replica of this model can take the request now.")

@@ -14,6 +14,14 @@ class Candidates(Protocol):
     """The candidate replicas of a fleet."""
 
     on_load: Callable[[], None]
+    #: KV tokens that the narrowest and the widest shape hold which its replicas can take; 0: none changes its shape.
+    narrow_tokens: int
+    wide_tokens: int
+
+    @property
+    def awaits_member(self) -> bool:
+        """Whether a replica that is parked in its host group may serve again before long."""
+        ...
 
     def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> Sequence[ReplicaView]:
         """The replicas that can take a request with these needs and adapter now, less the excluded ids."""

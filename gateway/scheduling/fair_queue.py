@@ -97,6 +97,20 @@ class FairQueue(Generic[T]):
             self._enlist(known, max(self._virtual, known.start))
         return entry
 
+    def is_alone(self, entry: Entry[T], others: Hashable) -> bool:
+        """Whether all other waiting items of its tenant are of the kind `others`, and this one is not."""
+        tenant = entry._tenant
+        return entry.kind != others and tenant.waiting == 1 + tenant.kinds[others]
+
+    def change_kind(self, entry: Entry[T], kind: Hashable) -> None:
+        """Let a waiting item be of another kind, in its place."""
+        tenant = entry._tenant
+        tenant.kinds[entry.kind] -= 1
+        if not tenant.kinds[entry.kind]:
+            del tenant.kinds[entry.kind]
+        entry.kind = kind
+        tenant.kinds[kind] += 1
+
     def remove(self, entry: Entry[T]) -> None:
         """Remove an item. Its tenant keeps its place and is not charged."""
         if not entry.waiting:

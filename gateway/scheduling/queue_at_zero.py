@@ -12,6 +12,7 @@ from gateway.scheduling.capacity import servable
 from gateway.scheduling.waiter import Waiter
 from protos.errors import Overloaded, ReplicaUnavailable
 from routing.contracts.policy import RouteRequest, RoutingPolicy
+from routing.contracts.versions import VERSIONS
 from routing.dispatch.dispatch import RequestHandle
 
 
@@ -45,21 +46,20 @@ class QueueAtZero(AdmissionQueue):
         """Whether no replica can serve a request now."""
         return not servable(self._fleet.candidates())
 
-    @property
-    def _is_awaited(self) -> bool:
-        """Whether there is no replica, and one will be started for whoever waits."""
-        return self.at_zero and self.first_replica_in() < math.inf
+    def awaits(self, needs: int) -> bool:
+        """Whether there is no replica of the version that is needed, if one is, and one will be started for it."""
+        return not servable(self._fleet.candidates((), needs & VERSIONS)) and self.first_replica_in() < math.inf
 
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
-        return None if self._is_awaited else super().try_enter(request)
+        return None if self.awaits(request.route.needs) else super().try_enter(request)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle, gives_up: float = math.inf) -> Admission:
         """Wait for admission, and before that for a first replica, at most until the client `gives_up`.
 
         Raises ReplicaUnavailable when there was none in time, and what the other queue raises.
         """
-        if not self._is_awaited:
+        if not self.awaits(request.route.needs):
             return await super().enter(request, handle, gives_up)
         handle.waits_at_zero = True
         self.on_wait()
@@ -69,17 +69,12 @@ class QueueAtZero(AdmissionQueue):
             handle.waits_at_zero = False
 
     def _until(self, request: AdmissionRequest, gives_up: float, now: float) -> float:
-        if self._is_awaited:
+        if self.awaits(request.route.needs):
             return min(now + self._wait_seconds, gives_up)
         return super()._until(request, gives_up, now)
 
-    def _reject_all(self) -> None:
-        """Keep them while a replica is being started."""
-        if not self._is_awaited:
-            super()._reject_all()
-
     def _shed(self, waiter: Waiter, message: str) -> None:
-        if not self._is_awaited:
+        if not self.awaits(waiter.route.needs):
             super()._shed(waiter, message)
             return
         self.admissions[waiter.request.rank, "shed"] += 1

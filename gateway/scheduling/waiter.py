@@ -6,7 +6,7 @@ from collections.abc import Callable
 from gateway.scheduling.admission import Admission, AdmissionRequest, PendingRequest
 from gateway.scheduling.division import TenantUse
 from gateway.scheduling.fair_queue import Entry
-from protos.errors import PenstockError
+from protos.errors import PenstockError, ReplicaUnavailable
 
 
 class Waiter(PendingRequest):
@@ -37,3 +37,8 @@ class Waiter(PendingRequest):
         self.leave(self)
         if not self.future.done():
             self.future.set_exception(error)
+
+
+def no_replica() -> ReplicaUnavailable:
+    """Make the error of a request that no replica can take."""
+    return ReplicaUnavailable("No replica of this model can take the request now.")

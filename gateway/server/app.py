@@ -10,9 +10,10 @@ from re import Pattern
 from typing import Final
 
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.api.anthropic.messages_routes import ROUTES as MESSAGES
+from gateway.api.feedback.give_feedback import ROUTES as FEEDBACK
 from gateway.api.files.batch_endpoints import ROUTES as BATCHES
 from gateway.api.files.file_endpoints import ROUTES as FILES
 from gateway.api.openai.chat import CHAT
@@ -28,13 +29,14 @@ from gateway.api.responses.responses_routes import ROUTES as RESPONSES_ROUTES
 from gateway.api.server.api_route import ApiRoute, Handler
 from gateway.api.server.cors import CrossOrigin
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
-from gateway.api.server.health import healthz, readyz
+from gateway.api.server.health import healthz, readyz, show_version
 from gateway.api.server.http_exchange import OTHER, HttpExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.server.url_hints import suggested_path
 from gateway.config.network.proxies import networks_of
 from gateway.config.settings import Config
+from gateway.reload.participant import ReloadLink
 from gateway.server.closing import closing
 from gateway.server.gateway import Gateway
 from gateway.server.stop_accepting import stop_accepting
@@ -87,7 +89,7 @@ class Endpoint:
         """Choose a handler, and whether the request is recorded: a question for the allowed methods is not."""
         if exchange.method == "HEAD":
             # GET without the body (RFC 9110, 9.3.2).
-            exchange.leave_out_body()
+            exchange.wrap_send(_without_body)
             if "GET" in self._handlers:
                 return self._handlers["GET"], self._named
         if self._cross_origin is not None:
@@ -108,6 +110,18 @@ class Endpoint:
         exchange.answer_headers = [self._allow]
         use = " or ".join(method for method in self._methods if method not in ("HEAD", "OPTIONS"))
         raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {use}.")
+
+
+def _without_body(send: Send) -> Send:
+    """Send the headers alone, since not every server does this for HEAD."""
+
+    async def headers_alone(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+        elif not message.get("more_body", False):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return headers_alone
 
 
 class State:
@@ -137,26 +151,49 @@ _ROUTES: Final = (
     ApiRoute("GET", "/v1/models", list_models, "models"),
     ApiRoute("GET", "/v1/models/{model:path}", get_model, "models"),
     ApiRoute("POST", "/v1/moderations", moderate, "moderations"),
+    *FEEDBACK,
     *RESPONSES_ROUTES,
     *FILES,
     *BATCHES,
     ApiRoute("GET", "/healthz", healthz),
     ApiRoute("GET", "/readyz", readyz),
+    ApiRoute("GET", "/version", show_version),
 )
+#: Paths that clients of other servers ask (vLLM's, SGLang's, Cohere's, load balancers'), by those that answer them.
+_ALIASES: Final = {
+    "/health": "/healthz",
+    "/ping": "/healthz",
+    "/rerank": "/v1/rerank",
+    "/v2/rerank": "/v1/rerank",
+    "/score": "/v1/score",
+    "/tokenize": "/v1/tokenize",
+    "/detokenize": "/v1/detokenize",
+}
 #: All routes of the API; neighbours with the same path share an endpoint.
 ROUTES: Final = documented(_ROUTES)
 
 
-def build(config: Config) -> ASGIApp:
-    """Build the application of a configuration; its lifespan opens and closes all parts."""
+def build(config: Config, supervisor: str | None = None) -> ASGIApp:
+    """Build the application of a configuration; its lifespan opens and closes all parts.
+
+    `supervisor` is the socket of the process that tells it of another configuration; None: it keeps this one.
+    """
     state = State()
+
+    def serve_by(services: Services) -> None:
+        state.services = services
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Router) -> AsyncIterator[None]:
         gateway = Gateway(config, ROUTES)
-        state.services = gateway.services
+        gateway.on_services = serve_by
+        serve_by(gateway.services)
+        following: asyncio.Task[None] | None = None
         try:
             await gateway.start()
+            if supervisor is not None:
+                link = ReloadLink(supervisor, "worker", config, gateway, gateway.reloaded)
+                following = asyncio.create_task(link.run())
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(BEGIN_DRAIN, begin_drain, gateway)
             loop.add_signal_handler(STOP_ACCEPTING, stop_accepting, config.listen.port)
@@ -166,6 +203,9 @@ def build(config: Config) -> ASGIApp:
             gc.freeze()
             yield
         finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
             await gateway.aclose()
 
     cross_origin = None if config.listen.cors is None else CrossOrigin(config.listen.cors)
@@ -178,6 +218,7 @@ def build(config: Config) -> ASGIApp:
     paths: dict[str, ASGIApp] = {
         path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)
     }
+    paths |= {path: paths[served] for path, served in _ALIASES.items()}
     # No `methods`: a wrong one gets our error, in the API's form, from the endpoint itself.
     routes = [Route(path, served) for path, served in paths.items()]
     offered = {route.path for route in ROUTES if route.method != ANY}

@@ -6,10 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from gateway.config.secret_variables import environment_without
 from gateway.server.ports import StartError
 from gateway.store import with_parent
 from gateway.store.socket_path import make_socket_folder
@@ -23,6 +22,14 @@ LAST_RESTART_SECONDS = 30.0
 HEALTHY_SECONDS = 60.0
 
 
+def stop_together(processes: "Collection[ChildProcess]", deadline: float) -> None:
+    """End processes of one thread at the same time, and wait for them."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.stop(deadline)
+
+
 class ChildProcess:
     """A child process. One thread must call all its methods: the kernel ends a child with the thread that started
     it.
@@ -31,15 +38,21 @@ class ChildProcess:
     """
 
     def __init__(
-        self, name: str, command: list[str], sockets: Sequence[Path] = (), *, without: Collection[str] = ()
+        self,
+        name: str,
+        command: list[str],
+        sockets: Sequence[Path] = (),
+        *,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`without` are variables of the environment that it does not inherit."""
+        """`environment` is read whenever it is started; None: it has this process's."""
         self.name = name
-        self._without = without
+        self._environment = environment
         self._command = command
         self._sockets = sockets
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
+        self._told = False
         self._delay = FIRST_RESTART_SECONDS
         self._restart_at: float | None = None
 
@@ -48,13 +61,24 @@ class ChildProcess:
         for path in self._sockets:
             make_socket_folder(path)
             path.unlink(missing_ok=True)
-        self._started = time.monotonic()
+        self._started, self._told = time.monotonic(), False
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), *self._command],
             stdin=subprocess.DEVNULL,
-            env=environment_without(self._without),
+            env=self._environment,
             start_new_session=True,
         )
+        self._restart_at = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and every socket exists."""
+        return self._process is not None and all(path.exists() for path in self._sockets)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has died, and is to be restarted."""
+        return self._restart_at is not None
 
     def wait_until_ready(self, deadline: float, stopping: threading.Event) -> None:
         """Wait until every socket exists or `stopping` is set. Raises StartError."""
@@ -82,14 +106,19 @@ class ChildProcess:
         elif self._restart_at is not None and now >= self._restart_at:
             self._restart_at = now + self._delay
             self.start()
-            self._restart_at = None
+
+    def terminate(self) -> None:
+        """Tell the process to end, once; `stop` waits for it."""
+        if self._process is not None and not self._told:
+            self._told = True
+            self._process.terminate()
 
     def stop(self, deadline: float) -> None:
         """End the process: SIGTERM first, SIGKILL after the deadline."""
+        self.terminate()
         process, self._process = self._process, None
         if process is None:
             return
-        process.terminate()
         try:
             process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

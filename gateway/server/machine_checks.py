@@ -9,7 +9,9 @@ from gateway.config.errors import ConfigError, echo
 from gateway.config.listen import unusable_identity
 from gateway.config.models.heatmap import usable_heatmap
 from gateway.config.network.hosts import resolved_host
-from gateway.config.provider_secret import SecretError
+from gateway.config.network.rpc import unusable_rpc_files
+from gateway.config.provider_secret import SecretError, unset_problem
+from gateway.config.secret_variables import unset_variables
 from gateway.config.settings import Config
 from gateway.config.tls import certificate_problems
 from gateway.filtering.filter_checks import unusable_filters
@@ -18,8 +20,10 @@ from gateway.tenancy.providers.secret_checks import unusable_secrets
 from routing.contracts.heatmap import HeatmapError
 
 
-def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
+def resolve(config: Config, source: str, bundled: Collection[str], *, variables: bool = True) -> None:
     """Check every tokenizer and file that the configuration names; `bundled` tokenizers need no files.
+
+    `variables`: whether those of the environment must be set, which another process may have.
 
     Raises:
         ConfigError: A host to listen on cannot be resolved, a tokenizer is neither a bundled name nor a readable file
@@ -29,14 +33,22 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
     found = (
         *_unknown_hosts(config),
         *unusable_identity(config.listen),
+        *unusable_rpc_files(config.epp, "epp"),
+        *([] if config.external_scaler is None else unusable_rpc_files(config.external_scaler, "external_scaler")),
         *unusable_store(config.store),
         *unusable_secrets(config),
         *_unusable_scrape_key(config),
         *unusable_filters(config),
         *_unknown_commands(config),
     )
+    unset = unset_variables(config)
     for where, problem in found:
-        raise ConfigError(source, where, problem)
+        others = [name for name in unset if unset_problem(name) not in problem]
+        if variables:
+            more = f"; nor {'is' if len(others) == 1 else 'are'} {', '.join(others)}"
+            raise ConfigError(source, where, f"{problem}{more if 0 < len(others) < len(unset) else ''}")
+        if len(others) == len(unset):
+            raise ConfigError(source, where, problem)
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"
         path = model.tokenizer_path

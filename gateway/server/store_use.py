@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Set
 
-from gateway.config.model_patterns import matches
+from gateway.config.models.model_patterns import matches
 from gateway.config.tenants import Tenant
 from gateway.store.store_client import Store
 from gateway.tenancy.auth.authenticator import Authenticator

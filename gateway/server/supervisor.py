@@ -22,19 +22,27 @@ from granian.log import LogLevels
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.admin.scrape_key import check_scrape_key
-from gateway.config.secret_variables import environment_without, provider_variables, secret_variables
+from gateway.config.secret_variables import (
+    ChildEnvironment,
+    LateSecrets,
+    hook_variables,
+    provider_variables,
+    secret_variables,
+    version_variables,
+)
 from gateway.config.settings import Config, usable_cores
-from gateway.fleets.local_replicas import replica_addresses, replica_command
+from gateway.reload.messages import SUPERVISOR_VARIABLE
+from gateway.reload.watched_file import WatchedFile
 from gateway.server.child_process import (
     FIRST_RESTART_SECONDS,
     HEALTHY_SECONDS,
     LAST_RESTART_SECONDS,
-    START_SECONDS,
     ChildProcess,
 )
-from gateway.server.hangup import say_what_changed
+from gateway.server.held_configuration import HeldConfiguration
+from gateway.server.local_pools import LocalPools
 from gateway.server.ports import StartError, address_of, check_port
-from gateway.server.worker import load_worker
+from gateway.server.worker import WorkerLoader
 from gateway.server.worker_server import WorkerServer
 from gateway.server.worker_signals import BEGIN_DRAIN
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
@@ -64,6 +72,9 @@ def take_signals() -> None:
     signal.signal(BEGIN_DRAIN, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Until Granian handles it, it need do nothing: a file that changes while it is read is noticed anyhow. It is not
+    # ignored, as those that are started would inherit that.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
     def forward() -> None:
         while True:
@@ -117,12 +128,12 @@ class StoreProcess:
 
 
 @contextlib.contextmanager
-def embedded_store(config: Config) -> Iterator[None]:
+def embedded_store(config: Config, late: LateSecrets) -> Iterator[None]:
     """Run the embedded store, if the configuration has one, until the block ends. Raises EmbeddedStoreError."""
     if not config.store.embedded:
         yield
         return
-    store = EmbeddedStore(config.state_dir, environment_without(secret_variables(config)))
+    store = EmbeddedStore(config.state_dir, ChildEnvironment(secret_variables(config), late))
 
     def start(_: threading.Event) -> None:
         store.start()
@@ -132,42 +143,14 @@ def embedded_store(config: Config) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def local_replicas(config: Config) -> Iterator[None]:
+def local_replicas(pools: LocalPools) -> Iterator[None]:
     """Run all local replica pools until the block ends; they start together. Raises StartError."""
-    processes = [
-        ChildProcess(
-            f"replica pool {model.name}/{pool.name}",
-            replica_command(config, m, p),
-            [Path(address.removeprefix("unix:")) for address in replica_addresses(config, m, p)],
-            without=secret_variables(config),
-        )
-        for m, model in enumerate(config.models)
-        for p, pool in enumerate(model.pools)
-        if pool.local_replicas
-    ]
-
-    def start(stopping: threading.Event) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.wait_until_ready(deadline, stopping)
-
-    def watch() -> None:
-        for process in processes:
-            process.watch()
-
-    def stop() -> None:
-        deadline = time.monotonic() + config.listen.drain_seconds + 2.0
-        for process in processes:
-            process.stop(deadline)
-
-    with _running_in_thread("replicas", start, watch, stop):
+    with _running_in_thread("replicas", pools.start, pools.watch, pools.stop):
         yield
 
 
 @contextlib.contextmanager
-def admin_api(config: Config, config_file: Path) -> Iterator[None]:
+def admin_api(config: Config, config_file: Path, late: LateSecrets) -> Iterator[None]:
     """Run the admin API's process, if it is enabled, until the block ends. Raises StartError."""
     if not config.admin.enabled:
         yield
@@ -178,7 +161,7 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
     except AdminKeyError as error:
         raise StartError(str(error)) from error
     command = [sys.executable, "-P", "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
-    process = ChildProcess("the admin API", command, without=provider_variables(config))
+    process = ChildProcess("the admin API", command, environment=ChildEnvironment(provider_variables(config), late))
 
     def start(_: threading.Event) -> None:
         process.start()
@@ -191,16 +174,21 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def controller(config: Config, config_file: Path) -> Iterator[None]:
-    """Run the controller's process, if a pool has a launcher, until the block ends. Raises StartError.
+def controller(config: Config, config_file: Path, late: LateSecrets) -> Iterator[None]:
+    """Run the controller's process, if there is anything for it to do and it shall run here, until the block ends.
+
+    Raises StartError.
 
     At its end it stops the replicas that it has started on this machine: leave the block after the workers have ended.
     """
-    if not config.scales:
+    if not (config.needs_controller and config.controller.enabled):
         yield
         return
     command = [sys.executable, "-P", "-m", "gateway.cli.main", "controller", "--config", str(config_file.resolve())]
-    process = ChildProcess("the controller", command, without=provider_variables(config))
+    kept = hook_variables(config) | version_variables(config)
+    given = {name: os.environ[name] for name in kept if name in os.environ}
+    environment = ChildEnvironment(provider_variables(config), late, given, for_versions=True)
+    process = ChildProcess("the controller", command, environment=environment)
 
     def start(_: threading.Event) -> None:
         process.start()
@@ -249,7 +237,27 @@ def _running_in_thread(
         thread.join()
 
 
-def serve_workers(config: Config, config_file: Path, started: Callable[[], None]) -> None:
+@contextlib.contextmanager
+def configuration(
+    config: Config, watched: WatchedFile, check: Callable[[Path], Config], pools: LocalPools
+) -> Iterator[HeldConfiguration]:
+    """Hold the configuration in use for all processes, and have them take a changed one, until the block ends.
+
+    `watched` is its file, from before it was read. `check` reads the file and checks whatever it refers to on this
+    machine; it raises ConfigError. `pools` run what the configuration wants to run here.
+    """
+    held = HeldConfiguration(config, watched, check, pools)
+    held.start()
+    # Processes that are started in the block find it there.
+    os.environ[SUPERVISOR_VARIABLE] = str(held.socket)
+    try:
+        yield held
+    finally:
+        del os.environ[SUPERVISOR_VARIABLE]
+        held.stop()
+
+
+def serve_workers(config: Config, held: HeldConfiguration, started: Callable[[], None]) -> None:
     """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run.
 
     Raises StartError.
@@ -288,6 +296,6 @@ def serve_workers(config: Config, config_file: Path, started: Callable[[], None]
     threading.Thread(target=started, name="announce", daemon=True).start()
     stop = partial(server.stop_in_order, listen.grace_seconds, listen.drain_seconds)
     threading.Thread(target=stop, name="stop", daemon=True).start()
-    hangups = partial(server.answer_hangups, partial(say_what_changed, config, config_file.resolve()))
+    hangups = partial(server.answer_hangups, held.reload)
     threading.Thread(target=hangups, name="hangups", daemon=True).start()
-    server.serve(target_loader=partial(load_worker, config), wrap_loader=False)
+    server.serve(target_loader=WorkerLoader(held.config, str(held.socket)), wrap_loader=False)

@@ -4,6 +4,9 @@ import ctypes
 import gc
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -13,12 +16,26 @@ from observability.logs import configure_logging
 _PR_SET_PDEATHSIG = 1
 
 
-def load_worker(config: Config) -> ASGIApp:
+class WorkerLoader:
+    """Makes the application in each worker. It is sent to a process when that is started, with the configuration of
+    that moment: a restarted worker serves what the others serve, whatever the file says meanwhile.
+    """
+
+    def __init__(self, config: Callable[[], Config], supervisor: str) -> None:
+        """`config` gives the configuration in use; `supervisor` is the socket of the process that has it."""
+        self._config = config
+        self._supervisor = supervisor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial, (load_worker, self._config(), self._supervisor)
+
+    def __call__(self) -> ASGIApp:
+        return load_worker(self._config(), self._supervisor)
+
+
+def load_worker(config: Config, supervisor: str) -> ASGIApp:
     """Build the application of this process and tie the process to the supervisor's life (by the kernel; Linux
     only).
-
-    The configuration comes from the supervisor and not from the file, so that a restarted worker serves what the
-    others serve even if the file has changed.
     """
     if sys.platform == "linux":
         # SIGKILL, not SIGTERM: without a supervisor nobody would end the grace period.
@@ -36,4 +53,4 @@ def load_worker(config: Config) -> ASGIApp:
     from safety.patterns import keep_databases
 
     keep_databases(DatabaseFiles(config.state_dir / "filters"))
-    return build(config)
+    return build(config, supervisor)

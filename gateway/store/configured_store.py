@@ -10,6 +10,7 @@ from gateway.config.secrets import SecretSource
 from gateway.config.settings import Config
 from gateway.config.store.address import FILE_OPTIONS, parse_address, with_password
 from gateway.config.store.settings import Store as StoreSettings
+from gateway.store.connections import followed_login
 from gateway.store.embedded import embedded_url
 from gateway.store.store_client import Store
 from gateway.store.store_failure import StoreFailure
@@ -32,16 +33,28 @@ def store_url(config: Config) -> str:
 
 def external_url(store: StoreSettings) -> str:
     """Give the address of a store that is not embedded. Raises ConfigError."""
-    url = _read(store.url, "store.url") if isinstance(store.url, SecretSource) else store.url
-    try:
-        address = parse_address(url)
-    except ValueError as error:
-        raise ConfigError("", "store.url", f"{store.shown_url}: {error}") from None
+    url = url_as_named(store)
+    address = parse_address(url)
     if store.password is None:
         return url
     if address.password is not None:
         raise ConfigError("", "store.password", "store.url has a password too; one of them is enough")
-    return with_password(url, _read(store.password, "store.password"))
+    return with_password(url, read_password(store.password))
+
+
+def read_password(source: SecretSource) -> str:
+    """Read the store's password. Raises ConfigError."""
+    return _read(source, "store.password")
+
+
+def url_as_named(store: StoreSettings) -> str:
+    """Give the address of a store that is not embedded, without a password that is elsewhere. Raises ConfigError."""
+    url = _read(store.url, "store.url") if isinstance(store.url, SecretSource) else store.url
+    try:
+        parse_address(url)
+    except ValueError as error:
+        raise ConfigError("", "store.url", f"{store.shown_url}: {error}") from None
+    return url
 
 
 def open_store(config: Config, *, timeout: float = _TIMEOUT_SECONDS) -> Store:
@@ -49,19 +62,7 @@ def open_store(config: Config, *, timeout: float = _TIMEOUT_SECONDS) -> Store:
     url, settings = store_url(config), config.store
     if not any(isinstance(source, SecretSource) and source.file for source in (settings.url, settings.password)):
         return Store(url, timeout=timeout)
-    address = parse_address(url)
-    last = address.username, address.password
-
-    def login() -> tuple[str | None, str | None]:
-        nonlocal last
-        try:
-            address = parse_address(external_url(settings))
-        except ConfigError:
-            return last  # the file is being replaced
-        last = address.username, address.password
-        return last
-
-    return Store(url, timeout=timeout, login=login)
+    return Store(url, timeout=timeout, login=followed_login(url, lambda: external_url(settings)))
 
 
 async def store_trouble(config: Config) -> StoreFailure | None:

@@ -1,5 +1,6 @@
 """Settings and pools of connections for an address."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 
-from gateway.config.store.address import StoreAddress
+from gateway.config.store.address import StoreAddress, parse_address
 
 #: Gives user name and password anew.
 Login = Callable[[], tuple[str | None, str | None]]
@@ -26,6 +27,23 @@ class _Credentials(CredentialProvider):
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
         return self.get_credentials()
+
+
+def followed_login(url: str, read: Callable[[], str]) -> Login:
+    """Give the login of the address that `read` reads anew, that of `url` at first.
+
+    While that raises ValueError, as a file is being replaced, it is the last one.
+    """
+    last = url
+
+    def login() -> tuple[str | None, str | None]:
+        nonlocal last
+        with contextlib.suppress(ValueError):
+            last = read()
+        address = parse_address(last)
+        return address.username, address.password
+
+    return login
 
 
 def connection_settings(address: StoreAddress, login: Login | None) -> dict[str, Any]:

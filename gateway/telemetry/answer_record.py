@@ -48,6 +48,13 @@ def describe(generation: Generation, digests: Digests | None) -> None:
         log.exception("request %s cannot be described", generation.request.id)
 
 
+def note_version(record: RequestRecord, version: str) -> None:
+    """Note the version that answered. Where the request was another one's, that has failed, and nothing is compared."""
+    if record.rollout_epoch and version not in ("", record.version):
+        record.failed_version, record.failed_epoch, record.rollout_epoch = record.version, record.rollout_epoch, 0
+    record.version = version
+
+
 def _describe(generation: Generation, digests: Digests | None) -> None:
     request, stream, timing = generation.request, generation.stream, generation.timing
     record, model, usage = request.record, request.model, generation.usage
@@ -60,7 +67,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     # Set by an earlier model that refused the request.
     record.rejected_tokens = 0
     note_route(record, stream)
-    record.version = model.fleet.version(record.replica) or ""
+    note_version(record, model.fleet.version(record.replica))
     record.engine_queue_us, record.engine_prefill_us = timing.queue_us, timing.prefill_us
     record.engine_decode_us = timing.decode_us
     if not record.last_token:
@@ -74,6 +81,11 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
         record.outcome = Outcome.CUT
     if digests is not None and stream.relay is None:
         _digest(generation, record, digests)
+    if model.drifts:
+        # Imported here: each worker pays for what it imports.
+        from gateway.telemetry.content_notes import note_content
+
+        note_content(generation)
 
 
 def _is_cut(generation: Generation) -> bool:

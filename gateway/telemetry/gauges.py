@@ -46,6 +46,15 @@ class AdmissionQueue(Protocol):
         ...
 
 
+class Versions(Protocol):
+    """A model's versions, as far as gauges read them."""
+
+    @property
+    def missed(self) -> int:
+        """Requests that the stable version answered in place of a candidate."""
+        ...
+
+
 class Model(Protocol):
     """A served model, as far as gauges read it."""
 
@@ -57,6 +66,11 @@ class Model(Protocol):
     @property
     def admission_queue(self) -> AdmissionQueue:
         """The model's queue."""
+        ...
+
+    @property
+    def versions(self) -> Versions | None:
+        """The model's versions; None where requests do not go by version."""
         ...
 
 
@@ -121,18 +135,22 @@ class Gauges:
         limiter: Limiter,
     ) -> None:
         """`models` are by configured name, `tiers` names by rank; `in_flight` are the running requests."""
-        self._models = models
         self._tiers = tiers
         self._in_flight = in_flight
         self._limits_batcher = limits_batcher
         self._limiter = limiter
+        self.use(models)
+        #: Sinks by the label of their losses.
+        self.sinks: dict[str, Counting] = {}
+
+    def use(self, models: Mapping[str, Model]) -> None:
+        """Read these models from now on."""
+        self._models = models
+        self._labels = {name: label(name) for name in models}
         #: The statuses that were last seen of each model, what was made of them, and that of all models.
         self._seen: dict[str, Sequence[ReplicaStatus]] = {}
         self._of_model: dict[str, Numbers] = {}
         self._of_replicas = Numbers()
-        self._labels = {name: label(name) for name in models}
-        #: Sinks by the label of their losses.
-        self.sinks: dict[str, Counting] = {}
 
     def collect(self, numbers: Numbers) -> None:
         """Add all gauges to the numbers."""
@@ -142,6 +160,8 @@ class Gauges:
             shown = self._labels[name]
             numbers.set(declared.MODEL_IN_FLIGHT, in_flight[name], shown)
             numbers.set(declared.QUEUE_DEPTH, model.admission_queue.waiting, shown)
+            if model.versions is not None:
+                numbers.set(declared.VERSION_MISSED, model.versions.missed, shown)
             for (rank, result), count in model.admission_queue.admissions.items():
                 numbers.set(declared.ADMISSIONS, count, shown, label(self._tiers[rank]), result)
             self._note_replicas(name, model.fleet.statuses())
@@ -184,6 +204,11 @@ def _collect_replica(numbers: Numbers, status: ReplicaStatus, model: str) -> Non
     numbers.set(declared.REPLICA_BREAKER, status.breaker_seconds, *of)
     numbers.set(declared.REPLICA_FAILURES, status.faults, *of)
     numbers.set(declared.REPLICA_EJECTIONS, status.ejections, *of)
+    if status.group is not None:
+        group, span = status.group, status.group.span
+        name, gpus = label(group.group), f"{span.start}-{span.end - 1}"
+        numbers.set(declared.REPLICA_GROUP, 1, *of, name, gpus, group.state.value)
+        numbers.set(declared.REPLICA_GROUP_FAILED, int(bool(group.failure)), *of, name)
     if status.accuracy is not None:
         numbers.set(declared.REPLICA_ACCURACY, status.accuracy, *of)
     if status.state not in UNREPORTED_LOAD:

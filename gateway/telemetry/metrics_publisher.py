@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from gateway.config.settings import Config, usable_cores
+from gateway.telemetry.configuration_gauges import ConfigurationGauges
 from gateway.telemetry.gauges import Counting, Gauges, Limiter, LimitsBatcher, Model, Request
 from gateway.telemetry.process_usage import LoopLag, OwnProcess
 from observability.metrics.metrics_folder import clear
@@ -42,14 +43,15 @@ class MetricsPublisher:
     ) -> None:
         """`in_flight` are the running requests, `tenants` bounds the tenants with series of their own."""
         tiers = [tier.name for tier in config.tiers]
-        pools = {model.name: [pool.name for pool in model.pools] for model in config.models}
-        self.sink: Final = MetricsSink(pools, tiers, TenantNames(tenants))
+        self.sink: Final = MetricsSink(_pools(config), tiers, TenantNames(tenants))
+        #: Which configuration is in use.
+        self.configuration: Final = ConfigurationGauges()
         self._lag = LoopLag()
         self._gauges = Gauges(models, tiers, in_flight, limits_batcher, limiter)
         self._publisher = Publisher(
             config.state_dir / FOLDER,
             self.sink,
-            [self._gauges, OwnProcess(self._lag)],
+            [self._gauges, OwnProcess(self._lag), self.configuration],
             workers=config.listen.worker_count(usable_cores()),
             tenants=tenants,
         )
@@ -61,6 +63,11 @@ class MetricsPublisher:
         self._lag.start()
         self._task = asyncio.create_task(self._publisher.run())
 
+    def use(self, config: Config, models: Mapping[str, Model]) -> None:
+        """Publish the numbers of these models from now on; what was counted of others stays."""
+        self.sink.know(_pools(config))
+        self._gauges.use(models)
+
     async def aclose(self) -> None:
         """Write the last numbers and end; called after the last request and the sinks' end. Idempotent."""
         self._lag.stop()
@@ -69,3 +76,7 @@ class MetricsPublisher:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
             await self._publisher.aclose()
+
+
+def _pools(config: Config) -> dict[str, list[str]]:
+    return {model.name: [pool.name for pool in model.pools] for model in config.models}

@@ -62,11 +62,15 @@ class RecordPublisher:
             await asyncio.sleep(until_tick(GATHER_SECONDS, time.monotonic()))
             self.flush()
 
-    async def aclose(self) -> None:
-        """Publish the rest and close the sinks. Idempotent."""
+    async def stop(self) -> None:
+        """Publish the rest; the sinks may have records of others yet. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         self.flush()
+
+    async def aclose(self) -> None:
+        """Publish the rest and close the sinks. Idempotent."""
+        await self.stop()
         await asyncio.gather(*(sink.aclose() for sink in self._sinks), return_exceptions=True)

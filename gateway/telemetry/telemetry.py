@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
+from gateway.reload.messages import Outcome
 from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model, Request
 from gateway.telemetry.metrics_publisher import MetricsPublisher
 from gateway.telemetry.record_publisher import RecordPublisher
@@ -71,17 +72,32 @@ class Telemetry:
             sinks.append(self._metrics.sink)
         #: Takes the records of ended requests.
         self.record_publisher = RecordPublisher(sinks)
+        #: Takes those of the gateway's own requests to versions of models, which count nowhere as clients' do.
+        self.own_record_publisher = RecordPublisher(list(self._sinks.values()))
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
         if self.journal is not None:
             self.journal.start()
         self.record_publisher.start()
+        self.own_record_publisher.start()
         if self._metrics is not None:
             self._metrics.start(self._sinks)
 
+    def use(self, config: Config, models: Mapping[str, Model]) -> None:
+        """Show the models of another configuration from now on."""
+        if self._metrics is not None:
+            self._metrics.use(config, models)
+
+    def reloaded(self, outcome: Outcome) -> None:
+        """Show which configuration is in use, and how the last reload ended."""
+        if self._metrics is not None:
+            self._metrics.configuration.outcome = outcome
+
     async def aclose(self) -> None:
         """Publish the rest and end. Idempotent."""
+        # Both have the same sinks.
+        await self.own_record_publisher.stop()
         await self.record_publisher.aclose()
         if self._metrics is not None:
             await self._metrics.aclose()

@@ -96,6 +96,7 @@ class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
     filter_us: int = 0
     held_us: int = 0
     trace_id: str = ""
+    shadow_of: str = ""
 
 
 class ChangeEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind", tag="change"):
@@ -219,6 +220,7 @@ def request_entry(record: RequestRecord) -> RequestEntry:
         int(record.filter_seconds * 1e6),
         int(record.held_seconds * 1e6),
         trace.trace_id.hex() if trace is not None else "",
+        record.shadow_of,
     )
 
 

@@ -6,12 +6,13 @@ tenants with series of their own or `other`. Times are in seconds. Unknown value
 
 from typing import Final
 
-from observability.metrics import buckets
+from observability.metrics import buckets, controller_declarations, reshape_declarations
 from observability.metrics.metric import GenAi, Metric
 
 #: States of replicas, from the best to the worst.
 REPLICA_STATES: Final = (
-    *("ready", "returning", "draining", "drained", "probing", "connecting", "refused", "wedged", "ejected"),
+    *("ready", "returning", "parked", "draining", "drained"),
+    *("probing", "connecting", "refused", "wedged", "ejected"),
 )
 TOKEN_KINDS: Final = ("input", "cached", "output", "reasoning", "rejected")
 PREFIX_KINDS: Final = ("prompt", "predicted", "cached")
@@ -125,7 +126,12 @@ ROUTED: Final = Metric(
     "{request}",
 )
 RETRIES: Final = Metric("retries_total", "counter", "Submits again after a failure before the first token.", _POOL)
-MIGRATIONS: Final = Metric("migrations_total", "counter", "Submits again after a failure later.", _POOL)
+MIGRATIONS: Final = Metric(
+    "migrations_total",
+    "counter",
+    "Submits again after a failure later, or after a drain or a change of shape.",
+    _POOL,
+)
 HEDGES: Final = Metric("hedges_total", "counter", "Second submits beside a slow one.", _POOL)
 PREFIX_TOKENS: Final = Metric(
     "prefix_tokens_total",
@@ -162,6 +168,13 @@ ADMISSIONS: Final = Metric(
     ("model", "tier", "result"),
     "{request}",
 )
+VERSION_MISSED: Final = Metric(
+    "version_missed_total",
+    "counter",
+    "Requests that were a candidate's by their split, and that the stable version answered: no replica of it could.",
+    ("model",),
+    "{request}",
+)
 IN_FLIGHT: Final = Metric("in_flight_requests", "gauge", "Requests under way.", (), "{request}")
 MODEL_IN_FLIGHT: Final = Metric(
     "model_in_flight_requests",
@@ -180,6 +193,21 @@ REPLICA_STATE: Final = Metric(
     "1 for the state that the replica is in, the worst that any worker sees.",
     (*_REPLICA, "state"),
     across="worst",
+)
+REPLICA_GROUP: Final = Metric(
+    "replica_group",
+    "gauge",
+    "1 for the GPUs of its host group that the replica serves, or on which it is parked, and how it stands there: "
+    "serving, parked, prepared or changing.",
+    (*_REPLICA, "group", "gpus", "state"),
+    across="max",
+)
+REPLICA_GROUP_FAILED: Final = Metric(
+    "replica_group_failed",
+    "gauge",
+    "1 where the last change of its shape that the replica was ordered was refused or undone, else 0.",
+    (*_REPLICA, "group"),
+    across="max",
 )
 REPLICA_RUNNING: Final = Metric(
     "replica_running", "gauge", "Sequences in the engine's batch, of all workers.", _REPLICA, across="newest"
@@ -234,6 +262,23 @@ PROCESS_RESIDENT: Final = Metric(
     "process_resident_bytes", "gauge", "Memory of processes, the workers' together.", ("process",), "By"
 )
 WORKERS: Final = Metric("workers", "gauge", "Worker processes that live.")
+CONFIG_WORKERS: Final = Metric(
+    "config_workers", "gauge", "Workers that serve by the configuration with this digest.", ("digest",)
+)
+CONFIG_RELOADED: Final = Metric(
+    "config_last_reload_successful",
+    "gauge",
+    "1 where the configuration that was read last is in use, 0 where it was refused.",
+    across="min",
+)
+CONFIG_RELOADED_AT: Final = Metric(
+    "config_last_reload_seconds",
+    "gauge",
+    "When a configuration was read last, in seconds since 1970.",
+    (),
+    "s",
+    across="max",
+)
 WORKER_RESTARTS: Final = Metric("worker_restarts_total", "counter", "Workers that were started beyond the first ones.")
 TELEMETRY_DROPPED: Final = Metric(
     "telemetry_dropped_total", "counter", "What could not be written or sent, by what was to do it.", ("sink",)
@@ -263,72 +308,10 @@ BUDGET_RESERVED: Final = Metric(
 BUDGET_ALERTS: Final = Metric("budget_alerts_passed", "gauge", "Alerts of the budget that the period has had.", _BUDGET)
 TENANTS_LEFT_OUT: Final = Metric("tenants_left_out", "gauge", "Tenants with limits beyond those that are shown.")
 
-# From what the controller of pools that scale has told last.
-SCALING_CONTROLLER_UP: Final = Metric(
-    "scaling_controller_up", "gauge", "1 where the controller of pools that scale has told its state lately, else 0."
-)
-SCALING_CONTROLLER_SINCE: Final = Metric(
-    "scaling_controller_since_seconds",
-    "gauge",
-    "When the process that is the controller took over, in seconds since 1970.",
-    (),
-    "s",
-)
-SCALING_ACTS: Final = Metric(
-    "scaling_acts", "gauge", "1 where decisions are followed; 0: the model is paused, or only advised.", ("model",)
-)
-SCALING_WANTED: Final = Metric("scaling_wanted_replicas", "gauge", "Replicas that shall run.", _POOL)
-SCALING_NEEDED: Final = Metric("scaling_needed_replicas", "gauge", "Replicas that the load alone asks for.", _POOL)
-SCALING_READY: Final = Metric("scaling_ready_replicas", "gauge", "Replicas that serve.", _POOL)
-SCALING_STARTING: Final = Metric(
-    "scaling_starting_replicas", "gauge", "Replicas that are being started, by their step.", (*_POOL, "step")
-)
-SCALING_STOPPING: Final = Metric("scaling_stopping_replicas", "gauge", "Replicas that drain or end.", _POOL)
-SCALING_MIN: Final = Metric("scaling_min_replicas", "gauge", "The fewest that may be wanted.", _POOL)
-SCALING_MAX: Final = Metric("scaling_max_replicas", "gauge", "The most that may be wanted.", _POOL)
-SCALING_SPOT: Final = Metric("scaling_spot_replicas", "gauge", "Replicas on preemptible capacity that serve.", _POOL)
-SCALING_STARTUP: Final = Metric(
-    "scaling_startup_seconds", "gauge", "Median of the last starts, from the order until it serves.", _POOL, "s"
-)
-SCALING_START_STEP: Final = Metric(
-    "scaling_start_step_seconds",
-    "gauge",
-    "Seconds of each step of a start, the median of the replicas that serve.",
-    (*_POOL, "step"),
-    "s",
-)
-SCALING_LAUNCHER_FAILING: Final = Metric(
-    "scaling_launcher_failing", "gauge", "1 where the launcher cannot do what is asked of it now.", _POOL
-)
-SCALING_LAUNCHER_ERRORS: Final = Metric(
-    "scaling_launcher_errors_total", "counter", "Calls of the launcher that failed, and starts.", _POOL
-)
-SCALING_DECISIONS: Final = Metric(
-    "scaling_decisions_total", "counter", "Decisions, by what they changed: up, down or same.", ("model", "change")
-)
-SCALING_COST: Final = Metric(
-    "scaling_cost_usd_per_hour", "gauge", "What the replicas cost that run, start and stop.", ("model",), "USD"
-)
-SCALING_WANTED_COST: Final = Metric(
-    "scaling_wanted_cost_usd_per_hour", "gauge", "What the wanted replicas cost.", ("model",), "USD"
-)
-SCALING_BUDGET: Final = Metric("scaling_budget_usd_per_hour", "gauge", "The budget.", ("model",), "USD")
-SCALING_DEMAND: Final = Metric(
-    "scaling_demand_requests_per_second", "gauge", "Requests that came in the last half minute.", ("model",)
-)
-SCALING_FORECAST: Final = Metric(
-    "scaling_forecast_requests_per_second",
-    "gauge",
-    "Requests a second that are expected so many minutes ahead, and an upper bound.",
-    ("model", "ahead", "bound"),
-)
-SCALING_SLO: Final = Metric(
-    "scaling_slo_ratio",
-    "gauge",
-    "Observed p95 over its target, of ttft and tpot; 0: nothing was seen.",
-    ("model", "of"),
-)
-
 #: All metrics, in the order in which they are exposed.
-METRICS: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))
+METRICS: Final = (
+    *(value for value in tuple(globals().values()) if isinstance(value, Metric)),
+    *controller_declarations.METRICS,
+    *reshape_declarations.METRICS,
+)
 BY_NAME: Final = {metric.name: metric for metric in METRICS}

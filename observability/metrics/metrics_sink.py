@@ -56,6 +56,12 @@ class MetricsSink:
         self._mistakes: deque[RequestRecord] = deque(maxlen=MISTAKES_KEPT)
         self._routed: deque[RequestRecord] = deque(maxlen=ROUTED_KEPT)
 
+    def know(self, pools: Mapping[str, Collection[str]]) -> None:
+        """Let requests of these models and pools, too, count under their names."""
+        self._models.add(pools)
+        for model, names in pools.items():
+            self._pool_names.setdefault(model, KnownNames(())).add(names)
+
     def take(self, records: Sequence[RequestRecord]) -> None:
         """Fold a batch of records."""
         tenants = self.tenants.labels(list(map(_TENANT, records)))

@@ -23,10 +23,15 @@ def label(text: str) -> str:
 
 
 class KnownNames(dict[str, str]):
-    """Map each name to itself if it was known from the beginning, else to `other`. Never grows."""
+    """Map each name of the configuration to itself, and others to `other`. Requests never make it grow."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        super().__init__({"": NOTHING} | {name: label(name) for name in names})
+        super().__init__({"": NOTHING})
+        self.add(names)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Know these names, too."""
+        self.update({name: label(name) for name in names})
 
     def __missing__(self, name: str) -> str:
         return OTHER

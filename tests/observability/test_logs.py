@@ -36,7 +36,7 @@ async def main():
     async with await asyncio.start_server(goodbye, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with contextlib.suppress(Exception):
-            await Session.connect(f"127.0.0.1:{port}", "w", lambda step: None)
+            await Session.connect(f"127.0.0.1:{port}", "w", lambda _: None, lambda _: None)
 
 asyncio.run(main())
 """

@@ -11,6 +11,7 @@ _FILES: Final = {
     "/console": ("index.html", "text/html; charset=utf-8"),
     "/console/console.css": ("console.css", "text/css; charset=utf-8"),
     "/console/console.js": ("console.js", "text/javascript; charset=utf-8"),
+    "/console/rollouts.js": ("rollouts.js", "text/javascript; charset=utf-8"),
     "/console/scaling.js": ("scaling.js", "text/javascript; charset=utf-8"),
     "/console/icon.svg": ("icon.svg", "image/svg+xml"),
 }

@@ -9,7 +9,7 @@ const HIDDEN_MS = 60000;
 const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15000];
 const MILD = new Set(["limited", "invalid", "denied", "filtered", "cut", "client_gone"]);
 const STATES = {
-  ready: ["●", "good"], returning: ["◐", "good"], draining: ["▽", "warn"], drained: ["○", "warn"], probing: ["◌", "warn"],
+  ready: ["●", "good"], returning: ["◐", "good"], parked: ["▪", "good"], draining: ["▽", "warn"], drained: ["○", "warn"], probing: ["◌", "warn"],
   connecting: ["…", "bad"], refused: ["⊘", "bad"], wedged: ["■", "bad"], ejected: ["✕", "bad"], unknown: ["?", "warn"],
 };
 
@@ -224,19 +224,30 @@ function makeTile() {
     load.append(item);
     return value;
   });
+  const place = make("p", "place");
   const why = make("p", "why");
   const foot = make("div", "foot");
   const version = make("span", "version");
   const button = make("button");
   button.type = "button";
   foot.append(version, button);
-  root.append(top, kv.root, load, why, foot);
-  return { root, name, state, kv, loads, why, version, button };
+  root.append(top, kv.root, load, place, why, foot);
+  return { root, name, state, kv, loads, place, why, version, button };
+}
+
+// Where a replica stands that shares GPUs with others: its shape is its own, and not its pool's.
+function placeOf({ group, shape, state }) {
+  if (!group) return "";
+  const gpus = group.first === group.last ? `GPU ${group.first}` : `GPUs ${group.first}–${group.last}`;
+  const held = state === "parked" ? "parked on" : `${shapeOf(shape)} on`;
+  const now = ["prepared", "changing"].includes(group.state) ? `, ${group.state}` : "";
+  return `${held} ${gpus} of ${group.name}${now}`;
 }
 
 function whyOf(row) {
   const said = [];
   if (row.reason) said.push(row.reason);
+  if (row.group && row.group.failure) said.push(`change ${row.group.change} of its shape failed: ${row.group.failure}`);
   if (row.drain) said.push(`by ${row.drain.actor}, ${when(row.drain.since)}, grace ${row.drain.grace_seconds} s`);
   if (row.share < 1 && row.share > 0) said.push(`may get ${Math.round(row.share * 100)} % of requests`);
   if (row.breaker_seconds) said.push(`looked at again in ${Math.ceil(row.breaker_seconds)} s`);
@@ -254,6 +265,8 @@ function fillTile(tile, row) {
   fillMeter(tile.kv, share, heard && row.kv_blocks_total ? `${Math.round(share * 100)} %` : "–", heard);
   const loads = [heard ? count(row.running) : "–", heard ? count(row.waiting) : "–", count(row.in_flight)];
   tile.loads.forEach((value, index) => put(value, loads[index]));
+  put(tile.place, placeOf(row));
+  tile.place.hidden = !row.group;
   put(tile.why, whyOf(row));
   tile.why.title = tile.why.textContent;
   put(tile.version, row.version ? `version ${row.version}` : "");
@@ -262,7 +275,7 @@ function fillTile(tile, row) {
   tile.button.hidden = Boolean(row.drain && !own);
   put(tile.button, verb === "drain" ? "Drain" : "Resume");
   tile.button.setAttribute("aria-label", `${tile.button.textContent} ${row.id} of ${row.model}`);
-  tile.button.onclick = () => ask(verb, row.model, row.id);
+  tile.button.onclick = () => askDrain(verb, row.model, row.id);
 }
 
 function makePool() {
@@ -293,7 +306,7 @@ function fillPool(part, model, pool) {
   const drained = pool.replicas.some((row) => row.drain && row.drain.target === pool.name);
   put(part.button, drained ? "Resume pool" : "Drain pool");
   part.button.setAttribute("aria-label", `${part.button.textContent} ${pool.name} of ${model.name}`);
-  part.button.onclick = () => ask(drained ? "resume" : "drain", model.name, pool.name);
+  part.button.onclick = () => askDrain(drained ? "resume" : "drain", model.name, pool.name);
   part.tiles.setAttribute("aria-label", `Replicas of ${pool.name}`);
   flag(part.root, "few", pool.replicas.length <= 2);
   sync(part.tiles, pool.replicas, (row) => row.id, makeTile, fillTile);
@@ -405,7 +418,7 @@ const COLUMNS = [
 
 function showRoutes(live) {
   nothing("routes", live.routes.length, live.headline.in_flight, "None so far.");
-  document.querySelector(".scroll").hidden = live.routes.length === 0;
+  at("routes-scroll").hidden = live.routes.length === 0;
   sync(at("routes"), live.routes, (route) => route.id + route.time, () => {
     const root = make("tr");
     const cells = COLUMNS.map(([label, className]) => {
@@ -424,6 +437,7 @@ function show(live) {
   remember(live);
   sync(at("problems"), live.problems, (problem) => problem, (problem) => ({ root: make("li", "", problem) }), () => {});
   showFigures(live);
+  showRollouts(live);
   showScaling(live);
   showFleet(live);
   showTenants(live);
@@ -431,42 +445,36 @@ function show(live) {
   showRoutes(live);
 }
 
-// --- Draining and resuming ------------------------------------------------------------------------------------------
+// --- Questions ------------------------------------------------------------------------------------------------------
 
-function ask(verb, model, target) {
+// Asks before something is done: `path` gets what `body` makes, and `done` says what the answer means.
+function ask(question) {
   const dialog = at("ask");
-  const pool = !target.includes("/");
-  const title = verb === "drain" ? "Drain" : "Resume";
-  put(at("ask-title"), `${title} ${pool ? "pool " : ""}${target}?`);
-  put(at("ask-text"), verb === "drain"
-    ? `${pool ? "All of its replicas get" : "It gets"} no more requests for ${model}. What still runs after the grace goes on at other replicas; where there are none, it ends with an error.`
-    : `${pool ? "All of its replicas get" : "It gets"} requests for ${model} again.`);
-  at("ask-grace").hidden = verb !== "drain";
+  put(at("ask-title"), question.title);
+  put(at("ask-text"), question.text);
+  at("ask-grace").hidden = !question.grace;
   put(at("ask-answer"), "");
   flag(at("ask-answer"), "bad", false);
-  put(at("ask-do"), title);
+  put(at("ask-do"), question.button);
   at("ask-do").hidden = at("ask-do").disabled = false;
   put(at("ask-cancel"), "Cancel");
   at("ask-cancel").onclick = () => dialog.close();
-  at("ask-form").onsubmit = (event) => { event.preventDefault(); act(verb, model, target); };
+  at("ask-form").onsubmit = (event) => { event.preventDefault(); act(question); };
   dialog.showModal();
 }
 
-async function act(verb, model, target) {
-  const body = { model, target };
-  if (verb === "drain") body.grace_seconds = at("grace").valueAsNumber;
+async function act(question) {
   at("ask-do").disabled = true;
   put(at("ask-answer"), "Asking …");
   flag(at("ask-answer"), "bad", false);
   try {
-    const response = await fetch(`admin/replicas/${verb}`, {
+    const response = await fetch(question.path, {
       method: "POST", headers: { ...bearer(), "content-type": "application/json", "x-penstock-actor": "console" },
-      body: JSON.stringify(body), signal: AbortSignal.timeout(30000),
+      body: JSON.stringify(question.body()), signal: AbortSignal.timeout(30000),
     });
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.error.message);
-    const done = verb === "drain" ? "It is to be drained" : answer.drains.length ? "It is resumed" : "It was not drained";
-    put(at("ask-answer"), `${done}; workers heed that within a second.`);
+    put(at("ask-answer"), question.done(answer));
     at("ask-do").hidden = true;
     put(at("ask-cancel"), "Close");
     at("ask-cancel").focus();
@@ -475,6 +483,20 @@ async function act(verb, model, target) {
     flag(at("ask-answer"), "bad", true);
     at("ask-do").disabled = false;
   }
+}
+
+function askDrain(verb, model, target) {
+  const pool = !target.includes("/");
+  const drains = verb === "drain";
+  const button = drains ? "Drain" : "Resume";
+  ask({
+    title: `${button} ${pool ? "pool " : ""}${target}?`, button, grace: drains, path: `admin/replicas/${verb}`,
+    text: drains
+      ? `${pool ? "All of its replicas get" : "It gets"} no more requests for ${model}. What still runs after the grace goes on at other replicas; where there are none, it ends with an error.`
+      : `${pool ? "All of its replicas get" : "It gets"} requests for ${model} again.`,
+    body: () => (drains ? { model, target, grace_seconds: at("grace").valueAsNumber } : { model, target }),
+    done: (answer) => `${drains ? "It is to be drained" : answer.drains.length ? "It is resumed" : "It was not drained"}; workers heed that within a second.`,
+  });
 }
 
 // --- The connection -------------------------------------------------------------------------------------------------
@@ -599,6 +621,7 @@ function begin() {
     else if (!reading) connect();
   });
   window.addEventListener("pagehide", keepPast);
+  beginRollouts();
   setInterval(watch, 1000);
   if (sessionStorage.getItem(KEY)) connect();
   else gate("");

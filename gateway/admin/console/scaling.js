@@ -109,8 +109,9 @@ function fillScaled(part, model, live) {
   put(part.title, model.model);
   put(part.mode, model.paused ? "paused" : model.mode === "advise" ? "advised only" : "");
   part.mode.hidden = !model.paused && model.mode !== "advise";
+  const fixed = Object.values(model.fixed).reduce((sum, ready) => sum + ready, 0);
   const demand = model.demand;
-  put(part.facts, [now.wanted === 0 && now.ready === 0 ? "at zero" : "", starting ? `${starting} starting` : "", stopping ? `${stopping} stopping` : "",
+  put(part.facts, [now.wanted === 0 && now.ready === 0 && !fixed ? "at zero" : "", fixed ? `${fixed} more without a launcher` : "", starting ? `${starting} starting` : "", stopping ? `${stopping} stopping` : "",
     demand ? `${number(demand.requests_per_second)} requests/s` : "", demand && demand.waiting ? `${count(demand.waiting)} waiting` : ""].filter(Boolean).join(" · "));
   const budget = model.budget_per_hour === null ? "" : ` of ${dollars(model.budget_per_hour)}`;
   put(part.cost, model.cost_per_hour === null ? "" : `${dollars(model.cost_per_hour)}${budget} an hour`);

@@ -7,15 +7,16 @@ from typing import Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.live.counters import WorkerCounts, read_counts
-from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, scaling_live, snapshot
+from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, rollouts_live, scaling_live, snapshot
 from gateway.admin.live.totals import Growth
-from gateway.admin.live.view import Live, ScalingLive
+from gateway.admin.live.view import Live, RolloutLive, ScalingLive
 from gateway.admin.live.window import Window
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import ScalingStatus
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.limits.usage_reading import ReadingStore
@@ -47,14 +48,16 @@ class LiveReader:
         replicas: ReplicaRegistry,
         *,
         scaling: Callable[[], Awaitable[tuple[float, ScalingStatus | None]]] | None = None,
+        rollouts: Callable[[], Awaitable[Sequence[ModelVersions]]] | None = None,
         read: Callable[[], WorkerCounts] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`read` returns the workers' counts; it is called in a thread. `scaling` reads what the controller has told,
-        with the store's time; None: nothing scales.
+        with the store's time, `rollouts` models that go by version; None: nothing scales, no model does.
         """
         self._scaling = scaling
+        self._rollouts = rollouts
         self._config = config
         self._registry = registry
         self._store = store
@@ -75,7 +78,7 @@ class LiveReader:
         """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
         counts, growth = await self._counts(problems)
-        fleet, scopes, scaling = await self._from_store(counts, growth, problems)
+        fleet, scopes, scaling, rollouts = await self._from_store(counts, growth, problems)
         return snapshot(
             SnapshotInputs(
                 time=self._wall(),
@@ -89,6 +92,7 @@ class LiveReader:
                 routes=counts.routes,
                 problems=problems,
                 scaling=scaling,
+                rollouts=rollouts,
             )
         )
 
@@ -105,14 +109,17 @@ class LiveReader:
 
     async def _from_store(
         self, counts: WorkerCounts, growth: Growth | None, problems: list[str]
-    ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None, ScalingLive | None]:
+    ) -> tuple[
+        Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None, ScalingLive | None, Sequence[RolloutLive] | None
+    ]:
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 scaling = None if self._scaling is None else scaling_live(*await self._scaling())
-                return await self._replicas.replicas(), await self._scopes(counts, growth), scaling
+                rollouts = None if self._rollouts is None else rollouts_live(await self._rollouts())
+                return await self._replicas.replicas(), await self._scopes(counts, growth), scaling, rollouts
         except (PenstockError, TimeoutError):
             problems.append(STORE_AWAY)
-            return self._fleet_without_store(counts), None, None
+            return self._fleet_without_store(counts), None, None, None
 
     async def _scopes(self, counts: WorkerCounts, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
         """Return the limits of the tenants that will be shown."""

@@ -16,11 +16,13 @@ from gateway.admin.live.view import (
     PoolLive,
     RecentError,
     RecentRoute,
+    RolloutLive,
     ScalingLive,
     TenantLive,
     Times,
 )
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import FRESH_SECONDS, ScalingStatus
 from observability.metrics.metric import NOTHING, OTHER
 from observability.outcome import FAILED, Outcome
@@ -67,6 +69,7 @@ class SnapshotInputs:
     routes: Sequence[RecentRoute]
     problems: Sequence[str]
     scaling: ScalingLive | None = None
+    rollouts: Sequence[RolloutLive] | None = None
 
 
 def snapshot(inputs: SnapshotInputs) -> Live:
@@ -84,6 +87,7 @@ def snapshot(inputs: SnapshotInputs) -> Live:
         errors=_grouped(_newest(inputs.errors, len(inputs.errors)))[:MOST_ERRORS],
         routes=_newest(inputs.routes, MOST_ROUTES),
         scaling=inputs.scaling,
+        rollouts=inputs.rollouts,
     )
 
 
@@ -93,6 +97,14 @@ def scaling_live(now: float, status: ScalingStatus | None) -> ScalingLive:
         return ScalingLive(at=None, fresh=False, models=[])
     models = [msgspec.structs.replace(model, decisions=model.decisions[-1:]) for model in status.models]
     return ScalingLive(at=status.at, fresh=now - status.at <= FRESH_SECONDS, models=models)
+
+
+def rollouts_live(models: Sequence[ModelVersions]) -> list[RolloutLive]:
+    """Take of models that go by version what is shown."""
+    return [
+        RolloutLive(versions=one, shares=() if one.rollout is None else one.rollout.rollout.settings.shares)
+        for one in models
+    ]
 
 
 def busiest(totals: Totals, growth: Growth | None, known: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ from msgspec import Meta
 from gateway.admin.limit_operations import ScopeLimits
 from gateway.config.base import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import ModelStatus
 from protos.types import Role
 
@@ -120,6 +121,13 @@ class ScalingLive(Record, frozen=True, kw_only=True):
     models: Sequence[ModelStatus]
 
 
+class RolloutLive(Record, frozen=True, kw_only=True):
+    """A model that goes by version, with its last rollout and the shares of that one's stages."""
+
+    versions: ModelVersions
+    shares: Sequence[float] = ()
+
+
 class Live(Record, frozen=True, kw_only=True):
     """One live snapshot."""
 
@@ -133,6 +141,9 @@ class Live(Record, frozen=True, kw_only=True):
     tenants_left_out: int
     errors: Annotated[list[RecentError], Meta(description="The newest first.")]
     routes: Annotated[list[RecentRoute], Meta(description="The newest first.")]
+    rollouts: Annotated[
+        Sequence[RolloutLive] | None, Meta(description="null: no model goes by version, or the store does not answer.")
+    ] = None
     scaling: Annotated[ScalingLive | None, Meta(description="null: nothing scales, or the store does not answer.")] = (
         None
     )

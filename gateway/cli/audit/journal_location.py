@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.config.load import load_config
 from gateway.config.observability.journal import journal_settings
+from gateway.reload.serving_config import serving_config
 
 
 class JournalLocation(NamedTuple):
@@ -23,6 +23,6 @@ def locate_journal(arguments: argparse.Namespace) -> JournalLocation:
     """
     if arguments.folder is not None:
         return JournalLocation(arguments.folder, None)
-    config = load_config(arguments.config)
+    config = serving_config("audit", arguments.config)
     settings = journal_settings(config.observability.journal, config.state_dir)
     return JournalLocation(settings.folder, settings.key_file)

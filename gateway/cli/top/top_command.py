@@ -14,7 +14,7 @@ from gateway.admin.admin_key import VARIABLE, AdminKeyError, admin_key, admin_ke
 from gateway.admin.live.view import Live
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError, api_key
 from gateway.config.errors import ConfigError
-from gateway.config.load import load_config
+from gateway.reload.serving_config import serving_config
 from observability.terminal import fail
 
 _PATH: Final = "/admin/live?once=1"
@@ -63,7 +63,7 @@ def _gateway(arguments: argparse.Namespace) -> LiveGateway:
         if arguments.key_file is None and not os.environ.get(VARIABLE):
             raise LiveGatewayError(f"no admin key: set {VARIABLE} or name a file that has it with --key-file")
         return LiveGateway(arguments.url, _key(arguments.key_file))
-    config = load_config(arguments.config)
+    config = serving_config("top", arguments.config)
     if arguments.key_file is not None:
         return LiveGateway(config.admin.url, _key(arguments.key_file))
     if not os.environ.get(VARIABLE) and not admin_key_file(config).exists():

@@ -5,15 +5,22 @@ from datetime import datetime
 from typing import Final
 
 from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
+from gateway.cli.rollout.rollout_text import phase_of
 from gateway.cli.top.top_text import count, duration, share
 from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
+from gateway.rollouts.rollout_registry import ModelVersions
 from routing.health.replica_status import State
+from routing.rollouts.rollout import ENDED
 
 #: Text and style of each cell.
 Row = Sequence[tuple[str, str]]
 
-_GOOD: Final = (State.READY.value, State.RETURNING.value)
-_STYLES: Final = dict.fromkeys(_GOOD, "green") | dict.fromkeys((State.DRAINING.value, State.DRAINED.value), "yellow")
+_GOOD: Final = (State.READY.value, State.RETURNING.value, State.PARKED.value)
+_STYLES: Final = {
+    **dict.fromkeys(_GOOD, "green"),
+    State.PARKED.value: "dim",
+    **dict.fromkeys((State.DRAINING.value, State.DRAINED.value), "yellow"),
+}
 _SILENT: Final = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 
 
@@ -27,6 +34,34 @@ def replica_rows(live: Live, wide: bool) -> list[Row]:
     rows = [(model.name, pool, row) for model in live.models for pool in model.pools for row in pool.replicas]
     rows.sort(key=lambda found: found[2].state in _GOOD)
     return [_replica(model, pool, row, wide) for model, pool, row in rows]
+
+
+def rollout_rows(live: Live) -> list[Row]:
+    """Make a row of each rollout that is under way, or that cannot be read."""
+    return [_rollout(one.versions) for one in live.rollouts or () if _is_shown(one.versions)]
+
+
+def _is_shown(versions: ModelVersions) -> bool:
+    view = versions.rollout
+    return bool(versions.unreadable) or (view is not None and view.rollout.phase not in ENDED)
+
+
+def _rollout(versions: ModelVersions) -> Row:
+    view = versions.rollout
+    if versions.unreadable or view is None:
+        why = f"{', '.join(versions.unreadable)} cannot be read"
+        return [(versions.model, "bold"), (versions.stable, ""), *[("-", "")] * 4, (why, "bold red")]
+    rollout = view.rollout
+    verdict = (rollout.verdict or "-").replace("_", " ")
+    return [
+        (rollout.model, "bold"),
+        (rollout.stable, ""),
+        (rollout.candidate, ""),
+        (phase_of(view), "red" if rollout.phase == "rolling_back" else ""),
+        (share(rollout.share), ""),
+        (verdict, "yellow" if rollout.verdict == "inconclusive" else ""),
+        (rollout.problem if view.controller else "no controller acts now", "" if view.controller else "bold red"),
+    ]
 
 
 def route_row(route: RecentRoute) -> Row:

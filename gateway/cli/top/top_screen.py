@@ -4,7 +4,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live as Refreshed
@@ -12,17 +12,20 @@ from rich.table import Table
 from rich.text import Text
 
 from gateway.admin.live.view import Live, RecentError, TenantLive, Times
-from gateway.cli.top.top_rows import Row, replica_rows, route_row, times_cells
+from gateway.cli.top.top_columns import GAP, Column, columns_table, figure, name
+from gateway.cli.top.top_rows import Row, replica_rows, rollout_rows, route_row, times_cells
 from gateway.cli.top.top_text import count, duration, number, share, shown_rate
 from observability.printable import printable
 
-#: From this width on, reasons, versions and requests' ids are shown.
+#: From this width on, models, versions and requests' ids are shown.
 _WIDE: Final = 110
-#: Lines of the title and of the figures.
-_FIXED: Final = 5
 #: From this many lines below them on, routes are shown too.
 _ROOMY: Final = 24
 _LONGEST: Final = 10_000
+#: Where a tenant's row has its limit.
+_LIMIT: Final = 4
+#: Letters of a reason that say something.
+_LEAST_WHY: Final = 10
 
 
 class Screen:
@@ -64,10 +67,10 @@ def _frame(live: Live, url: str, problem: str, width: int, height: int) -> Itera
     notices = [_cut(f"! {printable(text)}", width, "yellow") for text in ([problem] if problem else []) + live.problems]
     yield _title(live, url, bool(problem), width)
     yield from notices
-    yield _headline(live)
-    replicas, tenants, errors, routes = _sections(live, width)
-    free = height - _FIXED - len(notices)
-    for table in _allotted([replicas, tenants, errors, routes], free):
+    headline = _headline(live, width)
+    yield from headline
+    free = height - 1 - sum(table.row_count for table in headline) - len(notices)
+    for table in _allotted(_sections(live, width), free, width):
         yield Text("")
         yield table
 
@@ -83,84 +86,134 @@ def _title(live: Live, url: str, stale: bool, width: int) -> Text:
     return text
 
 
-def _headline(live: Live) -> Table:
-    """Make the four lines of figures: latencies to the left, numbers to the right."""
+def _headline(live: Live, width: int) -> list[Table]:
+    """Make the figures: latencies, and numbers to their right, or below them where the width is not enough for both."""
     head = live.headline
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(4):
-        grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(width=1)
-    for _ in range(4):
-        grid.add_column(justify="right", no_wrap=True)
     errors = Text(shown_rate(head.errors_per_second), "bold red" if head.errors_per_second else "bold")
-    right: list[Sequence[str | Text]] = [
-        ("req/s", _bold(number(head.requests_per_second)), "tok/s", _bold(number(head.tokens_per_second))),
-        ("errors/s", errors, "prompt tok/s", _bold(number(head.prompt_tokens_per_second))),
-        ("in flight", _bold(count(head.in_flight)), "queued", _bold(count(head.queued))),
+    times: list[list[Text]] = [
+        [Text(), *map(_dim, ("p50", "p95", "p99"))],
+        [_dim("first token"), *_times(head.ttft)],
+        [_dim("inter-token"), *_times(head.itl)],
+        [_dim("request"), *_times(head.request)],
     ]
-    left: list[Sequence[str | Text]] = [
-        (_dim("first token"), *_times(head.ttft)),
-        (_dim("inter-token"), *_times(head.itl)),
-        (_dim("request"), *_times(head.request)),
+    first = [
+        (_dim("req/s"), _bold(number(head.requests_per_second))),
+        (_dim("errors/s"), errors),
+        (_dim("in flight"), _bold(count(head.in_flight))),
     ]
-    grid.add_row("", *map(_dim, ("p50", "p95", "p99")), "", "", "", "", "")
-    for times, (first, one, second, other) in zip(left, right, strict=True):
-        grid.add_row(*times, "", _dim(str(first)), one, _dim(str(second)), other)
+    second = [
+        (_dim("tok/s"), _bold(number(head.tokens_per_second))),
+        (_dim("prompt tok/s"), _bold(number(head.prompt_tokens_per_second))),
+        (_dim("queued"), _bold(count(head.queued))),
+    ]
+    numbers = [[*one, *other] for one, other in zip(first, second, strict=True)]
+    # A wider gap between both, and nothing beside the titles of the latencies.
+    right = [[Text()] * 5, *([Text(" "), *row] for row in numbers)]
+    beside = [[*cells, *more] for cells, more in zip(times, right, strict=True)]
+    if _width(beside) <= width:
+        return [_grid(beside)]
+    below = [[cell for pair in pairs for cell in pair] for pairs in (first, second)]
+    return [_grid(times), _grid(below if _width(below) <= width else numbers)]
+
+
+def _grid(rows: Sequence[Sequence[Text]]) -> Table:
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    for _ in rows[0]:
+        grid.add_column(justify="right", no_wrap=True)
+    for row in rows:
+        grid.add_row(*row)
     return grid
+
+
+def _width(rows: Sequence[Sequence[Text]]) -> int:
+    widths: list[int] = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 def _times(times: Times | None) -> list[Text]:
     return [_bold(cell) if place == 0 else Text(cell) for place, cell in enumerate(times_cells(times))]
 
 
-class _Section:
-    """A table that can be cut; its header says how many rows are left out. Titles that begin with `>` head numbers."""
+class _Section(NamedTuple):
+    """A table that can be cut; `left_out` rows are not even here."""
 
-    def __init__(self, weight: int, header: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> None:
-        self.weight = weight
-        self.header = header
-        self.rows = rows
-        self.left_out = left_out
+    weight: int
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    left_out: int = 0
 
-    def table(self, most: int) -> Table:
-        """Return the header and at most this many rows."""
+    def table(self, most: int, width: int) -> Table:
+        """Return the header, which says how many rows are left out, and at most `most` of them."""
         left = self.left_out + max(0, len(self.rows) - most)
-        table = Table(box=None, padding=(0, 2, 0, 0), expand=True, header_style="dim", show_edge=False)
-        for place, title in enumerate(self.header):
-            more = f" +{left}" if place == 0 and left else ""
-            table.add_column(
-                Text(title.removeprefix(">") + more),
-                justify="right" if title.startswith(">") else "left",
-                no_wrap=True,
-                overflow="ellipsis",
-                ratio=1 if place == len(self.header) - 1 else None,
-            )
-        for row in self.rows[:most]:
-            table.add_row(*(Text(printable(cell), style) for cell, style in row))
-        return table
+        return columns_table(self.columns, self.rows[:most], left, width)
 
 
 def _sections(live: Live, width: int) -> list[_Section]:
     wide = width >= _WIDE
-    replicas = ["REPLICA", "SHAPE", "STATE", ">SHARE", ">RUN", ">WAIT", ">KV", ">OPEN", "WHY"]
+    replicas = [
+        name("REPLICA"),
+        Column("SHAPE", 2),
+        Column("STATE"),
+        figure("SHARE", 3),
+        figure("RUN", 6),
+        figure("WAIT", 5),
+        figure("KV", 4),
+        figure("OPEN", 1),
+        Column("WHY", 7, least=_LEAST_WHY),
+    ]
     if wide:
-        replicas[0:0] = ["MODEL"]
-        replicas[3:3] = ["ROLE"]
-        replicas[-1:-1] = ["VERSION"]
-    tenants = ["TENANT", ">REQ/S", ">TOK/S", ">REFUSED/S", "FULLEST LIMIT", "BUDGET"]
-    errors = ["ERROR", "OUTCOME", ">TIMES", "TENANT", "REPLICA", "WHY"]
+        replicas[0:0] = [name("MODEL", 7)]
+        replicas[3:3] = [Column("ROLE", 1)]
+        replicas[-1:-1] = [Column("VERSION", 1, least=12)]
+    tenants = [_tenant(tenant) for tenant in live.tenants]
+    # The model of a limit, in brackets behind it, may be cut.
+    limits = max((len(row[_LIMIT][0].partition(" (")[0]) for row in tenants), default=0)
+    tenant = [
+        name("TENANT"),
+        figure("REQ/S", 2),
+        figure("TOK/S", 1),
+        figure("REFUSED/S", 3),
+        Column("FULLEST LIMIT", 5, least=limits),
+        Column("BUDGET", 4),
+    ]
+    error = [
+        Column("ERROR", 6),
+        Column("OUTCOME"),
+        figure("TIMES", 4),
+        name("TENANT", 3),
+        name("REPLICA", 5),
+        Column("WHY", 7, least=_LEAST_WHY),
+    ]
     if wide:
-        errors[-1:-1] = [">TOOK", "REQUEST"]
-    routes = ["ROUTE", "REPLICA", "POLICY", ">CACHED", ">PREDICTED", ">TTFT", "WHY"]
+        error[-1:-1] = [figure("TOOK", 1), Column("REQUEST", 2)]
+    route = [
+        Column("ROUTE", 6),
+        name("REPLICA"),
+        Column("POLICY", 1),
+        figure("CACHED", 4),
+        figure("PREDICTED", 3),
+        figure("TTFT", 5),
+        Column("WHY", 2, least=_LEAST_WHY),
+    ]
+    rollouts = [
+        name("ROLLOUT"),
+        name("STABLE", 2),
+        name("CANDIDATE", 4),
+        Column("PHASE"),
+        figure("SHARE", 3),
+        Column("VERDICT", 6),
+        Column("WAITS", 1, least=_LEAST_WHY),
+    ]
     return [
+        _Section(2, rollouts, rollout_rows(live)),
         _Section(4, replicas, replica_rows(live, wide)),
-        _Section(2, tenants, [_tenant(tenant) for tenant in live.tenants], live.tenants_left_out),
-        _Section(2, errors, [_error(error, wide) for error in live.errors]),
-        _Section(1, routes, [route_row(route) for route in live.routes]),
+        _Section(2, tenant, tenants, live.tenants_left_out),
+        _Section(2, error, [_error(error, wide) for error in live.errors]),
+        _Section(1, route, [route_row(route) for route in live.routes]),
     ]
 
 
-def _allotted(sections: Sequence[_Section], lines: int) -> Iterator[Table]:
+def _allotted(sections: Sequence[_Section], lines: int, width: int) -> Iterator[Table]:
     """Fit tables into the lines; the last one, routes, appears only where there is plenty of room."""
     shown = [section for section in sections if section.rows]
     if lines < _ROOMY and shown and shown[-1] is sections[-1]:
@@ -169,7 +222,7 @@ def _allotted(sections: Sequence[_Section], lines: int) -> Iterator[Table]:
     rows = allot([len(one.rows) for one in shown], [one.weight for one in shown], lines - 2 * len(shown))
     for section, most in zip(shown, rows, strict=True):
         if most > 0:
-            yield section.table(most)
+            yield section.table(most, width)
 
 
 def allot(needs: Sequence[int], weights: Sequence[int], rows: int) -> list[int]:

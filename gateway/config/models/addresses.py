@@ -6,6 +6,8 @@ from hashlib import blake2b
 from typing import Final
 from urllib.parse import urlsplit
 
+from protos.types import Role, Shape
+
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})"
 _NAME: Final = r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}))"
 _GRPC: Final = re.compile(rf"grpcs?://{_HOST}:(?P<port>[0-9]{{1,5}})|unix:/[^\s\x00-\x1f\x7f]{{1,4095}}")
@@ -42,10 +44,19 @@ class DnsName:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A replica found by discovery; `host` is the name that its TLS certificate must match, or empty."""
+    """A replica found by discovery; `host` is the name that its TLS certificate must match, or empty.
+
+    Shape, role and version are None where they are the pool's; `near` says whether it is in the gateway's zone, None:
+    that is not known. Of one `revision` are those whose KV caches fit together.
+    """
 
     address: str
     host: str = ""
+    shape: Shape | None = None
+    role: Role | None = None
+    version: str | None = None
+    near: bool | None = None
+    revision: str = ""
 
 
 def is_grpc_address(address: str) -> bool:

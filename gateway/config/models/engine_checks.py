@@ -39,7 +39,7 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     yield from upstream_problems(pool.upstream, pool.engine, where)
     if pool.upstream is not None and len(pool.upstream.api_keys) > 1 and pool.is_discovered:
         yield f"{where}.upstream.api_key", "several keys need addresses of one server each, not names to be looked up"
-    yield from triton_problems(pool.engine, pool.triton, pool.addresses, where)
+    yield from triton_problems(pool.engine, pool.triton, pool.addresses, where, many=pool.is_discovered)
     yield from _channel_problems(pool, where)
     yield from _simulated_problems(pool, where)
     yield from _tls_problems(pool, where)
@@ -121,7 +121,12 @@ def _tls_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     if pool.tls is None:
         return
     secure = ("grpcs:", "grpcs+", "https:", "https+")
-    if not pool.is_registered and not any(address.startswith(secure) for address in pool.addresses):
+    if (
+        not pool.is_registered
+        and pool.service is None
+        and pool.inference_pool is None
+        and not any(address.startswith(secure) for address in pool.addresses)
+    ):
         yield f"{where}.tls", "no address of the pool has TLS: those start with grpcs:// or https://"
     if (pool.tls.certificate is None) != (pool.tls.key is None):
         missing = "certificate" if pool.tls.certificate is None else "key"

@@ -38,7 +38,7 @@ class SimulatedEngine(Record, frozen=True, kw_only=True):
     """The simulated engine's pace and output, for replicas that this machine starts."""
 
     profile: Annotated[
-        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b"] | None,
+        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b", "qwen2.5-32b", "qwen2.5-32b-bf16"] | None,
         Meta(
             description="Published model whose speed and KV cache are imitated; unset: the one of the model's name, or "
             "`mixtral-8x7b`."

@@ -11,6 +11,16 @@ from gateway.config.base import Record
 _Command = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=256)]
 
 
+_Secrets = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...],
+    Meta(
+        max_length=64,
+        description="Environment variables that this file names for secrets and that the commands get, as "
+        "`[STORE_URL]`. They have the controller's environment without all others that are.",
+    ),
+]
+
+
 class LocalLauncher(Record, frozen=True, kw_only=True):
     """Processes of this machine."""
 
@@ -25,7 +35,8 @@ class LocalLauncher(Record, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=256)],
         Meta(
             description="Processes that wait, with libraries loaded and no model, for each engine of pools with this "
-            "launcher; a replica that is started takes one. Not with `gpus`. 0: none."
+            "launcher; a replica that is started takes one. With `gpus`, for each engine and number of GPUs, on those "
+            "that no replica has. 0: none."
         ),
     ] = 0
 
@@ -38,6 +49,7 @@ class CommandLauncher(Record, frozen=True, kw_only=True):
         _Command, Meta(description="Tells what exists: `{replicas: [{id, model, pool, step, since, ...}]}`.")
     ]
     stop: Annotated[_Command, Meta(description="Ends replicas: `{ids: [...], grace_seconds: N}`.")]
+    secrets: _Secrets = ()
     timeout_seconds: Annotated[
         float, Meta(gt=0, le=35, description="After so long a command is killed, and counts as failed.")
     ] = 30.0
@@ -54,6 +66,7 @@ class SpotPrices(Record, frozen=True, kw_only=True):
     ] = None
     url: Annotated[Annotated[str, Meta(pattern="^https?://.")] | None, Meta(description="What a GET answers.")] = None
     command: Annotated[_Command | None, Meta(description="What a command writes.")] = None
+    secrets: _Secrets = ()
     every_seconds: Annotated[
         float,
         Meta(ge=1, le=86_400, description="How often it is asked. What it said last holds for ten times as long."),

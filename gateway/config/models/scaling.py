@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from gateway.config.base import Record
 
-LauncherName = Literal["local", "command"]
+LauncherName = Literal["local", "command", "kubernetes"]
 
 _Usd = Annotated[float, Meta(ge=0, le=1_000_000)]
 _Count = Annotated[int, Meta(ge=0, le=1024)]
@@ -62,3 +62,17 @@ class Scaling(Record, frozen=True, kw_only=True):
     idle_seconds: Annotated[
         float, Meta(ge=1, le=604_800, description="Without a request for so long, pools whose `min` is 0 go to zero.")
     ] = 600.0
+
+
+class ControllerSettings(Record, frozen=True, kw_only=True):
+    """The controllers of pools' sizes, of rollouts and of shapes. `penstock controller` runs one alone, whatever is set
+    here.
+    """
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether `penstock serve` runs one, where a pool has a launcher, a model goes by version, or "
+            "has `reshape`."
+        ),
+    ] = True

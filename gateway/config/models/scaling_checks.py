@@ -1,9 +1,12 @@
 """Rules of pools that scale, and what is most likely not meant about them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
+from gateway.config.models.scaling import PoolScaling
 from gateway.config.models.settings import Model, Pool
+from gateway.config.secret_variables import secret_variables
 from gateway.config.settings import Config
 
 #: Options of `penstock replica` that follow from the configuration.
@@ -23,6 +26,7 @@ _OWN_ARGUMENTS: Final = (
     "--listen",
     "--port",
     "--register",
+    "--register-password",
     "--pool",
     "--advertise",
     "--launch-id",
@@ -41,6 +45,7 @@ def scaling_problems(config: Config) -> Iterator[tuple[str, str]]:
     prices = config.launchers.spot_prices
     if prices is not None and sum(one is not None for one in (prices.file, prices.url, prices.command)) != 1:
         yield "launchers.spot_prices", "needs exactly one of file, url and command"
+    yield from _secret_problems(config)
 
 
 def scaling_warnings(config: Config) -> Iterator[str]:
@@ -52,6 +57,11 @@ def scaling_warnings(config: Config) -> Iterator[str]:
                 hint = "no price: it counts as the dearest shape" if len(scaled) > 1 else "no price: no cost is known"
                 budget = ", and the budget bounds nothing" if model.scaling and model.scaling.budget_per_hour else ""
                 yield f"models[{m}].pools[{p}].scaling.price_per_hour: {hint}{budget}"
+            if pool.scaling is not None and pool.scaling.spot_max:
+                yield from _spot_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling")
+    prices = config.launchers.spot_prices
+    if prices is not None and prices.file is not None and not Path(prices.file).is_file():
+        yield f"launchers.spot_prices.file: {prices.file} is not there: until it is, the configured prices hold"
     for where, _ in _local_pools(config):
         if not config.store.embedded:
             yield (
@@ -65,13 +75,33 @@ def scaling_warnings(config: Config) -> Iterator[str]:
             yield f"launchers.local.gpus: all pools at their max need {most} GPUs, and there are {len(gpus)}"
 
 
+def _secret_problems(config: Config) -> Iterator[tuple[str, str]]:
+    known = secret_variables(config)
+    for section, hook in (("command", config.launchers.command), ("spot_prices", config.launchers.spot_prices)):
+        for index, name in enumerate(hook.secrets if hook is not None else ()):
+            if name not in known:
+                hint = "no secret of this file is in this variable; the commands get all others anyway"
+                yield f"launchers.{section}.secrets[{index}]", hint
+    if (prices := config.launchers.spot_prices) is not None and prices.secrets and prices.command is None:
+        yield "launchers.spot_prices.secrets", "only for a command"
+
+
+def _spot_warnings(scaling: PoolScaling, where: str) -> Iterator[str]:
+    spot, usual = scaling.spot_price_per_hour, scaling.price_per_hour
+    if spot is not None and usual is not None and spot >= usual:
+        yield (
+            f"{where}.spot_price_per_hour: {spot:g} is not below price_per_hour, {usual:g}, so preemptible capacity is "
+            "used only where launchers.spot_prices tells a lower one"
+        )
+
+
 def _pool_problems(config: Config, pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     scaling = pool.scaling
     if pool.launcher is None:
         if scaling is not None:
             yield f"{where}.launcher", "required: something has to start the replicas of a pool that scales"
         return
-    if not pool.is_registered:
+    if not pool.is_registered and (pool.launcher != "kubernetes" or pool.service is None):
         yield f"{where}.replicas", "must be registered: replicas that a launcher starts register themselves"
     if pool.launcher == "command" and config.launchers.command is None:
         yield f"{where}.launcher", "there is no launchers.command, which says what to run"
@@ -115,8 +145,6 @@ def _gpu_problems(config: Config) -> Iterator[tuple[str, str]]:
     gpus = config.launchers.local.gpus
     if gpus is None:
         return
-    if config.launchers.local.standby:
-        yield "launchers.local.standby", "not with gpus: which ones a process has must be known when it begins"
     if len(set(gpus)) < len(gpus):
         yield "launchers.local.gpus", "the same GPU is listed twice"
     least = 0

@@ -3,20 +3,25 @@
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
 from gateway.config.models.adapters import LoraAdapter
 from gateway.config.models.addresses import is_discovered
+from gateway.config.models.drift import DriftSettings
 from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.engines import EngineName, PoolShape, PoolTls, SimulatedEngine
 from gateway.config.models.fallbacks import Fallbacks
+from gateway.config.models.kubernetes import InferencePoolPods, KubernetesReplicas, KubernetesService, Workload
 from gateway.config.models.output import Output
 from gateway.config.models.price import Price
+from gateway.config.models.reshape.settings import Reshape
 from gateway.config.models.routing import Routing
 from gateway.config.models.scaling import LauncherName, PoolScaling, Scaling
 from gateway.config.models.triton import TritonModel
 from gateway.config.models.upstream import UpstreamSettings
+from gateway.config.models.versions import VersionPins
 from gateway.config.secrets import ApiKeySource
 from gateway.config.tenants import END, NAME
 from protos.types import Role
@@ -54,21 +59,28 @@ class Pool(Record, frozen=True, kw_only=True):
     replicas: Annotated[
         Annotated[int, Meta(ge=1, le=256)]
         | Literal["registered"]
+        | KubernetesReplicas
         | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
         Meta(
             description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
             "addresses: `grpc://HOST:PORT`, `grpcs://HOST:PORT` (TLS) or `unix:/PATH`; of `openai`, the base URL that "
             "its API's paths follow, as `https://HOST/v1`. An address may be a name whose DNS records are replicas: "
             "`grpc+dns://NAME:PORT` (A and AAAA) or `grpc+srv://_SERVICE._tcp.NAME` (SRV), and the same with `grpcs`, "
-            "`http` and `https`. `registered`: those that `penstock replica --register` announces in the store."
+            "`http` and `https`. `registered`: those that `penstock replica --register` announces in the store. "
+            "`{kubernetes: {service: NAME}}`: the endpoints of a service of Kubernetes; "
+            "`{inference_pool: {name: NAME}}`: the pods of an InferencePool."
         ),
     ]
     launcher: Annotated[
         LauncherName | None,
         Meta(
             description="What starts and stops the pool's replicas, which then register themselves: `local` or "
-            "`command`, set up in `launchers`. It needs `replicas: registered` and `scaling`."
+            "`command`, set up in `launchers`, or `kubernetes`, which scales `workload`. It needs `scaling`, and "
+            "`replicas: registered`; with `kubernetes` they may be a service's endpoints as well."
         ),
+    ] = None
+    workload: Annotated[
+        Workload | None, Meta(description="What `launcher: kubernetes` scales; required there, and only there.")
     ] = None
     scaling: Annotated[
         PoolScaling | None, Meta(description="Bounds and prices of a pool with a `launcher`; unset: it does not scale.")
@@ -129,8 +141,8 @@ class Pool(Record, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The configured addresses; empty for a pool of local or registered replicas."""
-        return () if isinstance(self.replicas, int | str) else self.replicas
+        """The configured addresses; empty for a pool whose replicas are not listed."""
+        return self.replicas if isinstance(self.replicas, tuple) else ()
 
     @property
     def listed_addresses(self) -> tuple[str, ...]:
@@ -143,9 +155,29 @@ class Pool(Record, frozen=True, kw_only=True):
         return self.replicas == "registered"
 
     @property
+    def service(self) -> KubernetesService | None:
+        """The service of Kubernetes whose endpoints are the pool's replicas; None for any other pool."""
+        return self.replicas.kubernetes if isinstance(self.replicas, KubernetesReplicas) else None
+
+    @property
+    def inference_pool(self) -> InferencePoolPods | None:
+        """The InferencePool whose pods are the pool's replicas; None for any other pool."""
+        return self.replicas.inference_pool if isinstance(self.replicas, KubernetesReplicas) else None
+
+    @property
     def is_discovered(self) -> bool:
         """Whether discovery finds some of the pool's replicas at run time."""
-        return self.is_registered or len(self.listed_addresses) < len(self.addresses)
+        found = self.is_registered or isinstance(self.replicas, KubernetesReplicas)
+        return found or len(self.listed_addresses) < len(self.addresses)
+
+    @property
+    def found_at(self) -> str:
+        """Where replicas are that nobody here starts, for a line of text."""
+        if self.service is not None:
+            return f"endpoints of {self.service.service}"
+        if self.inference_pool is not None:
+            return f"pods of {self.inference_pool.name}"
+        return ", ".join(self.addresses) or "they register"
 
     @property
     def replica_keys(self) -> tuple[tuple[str, ApiKeySource | None], ...]:
@@ -190,10 +222,21 @@ class Model(Record, frozen=True, kw_only=True):
         int,
         Meta(ge=2, le=100_000_000, description="Context window in tokens: prompt and answer together."),
     ]
+    over_context: Annotated[
+        Literal["clamp", "refuse"],
+        Meta(
+            description="What becomes of a `max_tokens` beyond what the prompt leaves of the context. `clamp`: the "
+            "rest of the context, which `x-penstock-adjusted` says. `refuse`: 400 `context_length_exceeded`."
+        ),
+    ] = "clamp"
     output: Annotated[Output, Meta(description="How the model writes thoughts and tool calls.")] = Output()
     routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
     scaling: Annotated[
         Scaling | None, Meta(description="How its pools with a `launcher` are sized; unset: by the defaults.")
+    ] = None
+    reshape: Annotated[
+        Reshape | None,
+        Meta(description="How replicas that share GPUs change their shapes; unset: they keep them."),
     ] = None
     fallbacks: Annotated[
         Fallbacks | None, Meta(description="Models that answer where this one cannot; unset: none.")
@@ -208,6 +251,10 @@ class Model(Record, frozen=True, kw_only=True):
     price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (
         None
     )
+    drift: Annotated[
+        DriftSettings | None,
+        Meta(description="Compare what clients send and the model answers with a reference; unset: not."),
+    ] = None
     embeddings: Annotated[Embeddings, Meta(description="How its upstreams are asked for embeddings.")] = Embeddings()
     pools: Annotated[
         tuple[Pool, ...],
@@ -225,11 +272,38 @@ class Model(Record, frozen=True, kw_only=True):
     allow_unlisted: Annotated[
         bool, Meta(description="Serve adapters too that are not listed, if a replica knows them by name.")
     ] = False
+    stable: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None,
+        Meta(
+            description="The version that serves while no rollout says otherwise; replicas of other versions are "
+            "connected and get nothing. A rollout that has ended well changes it, until this changes here. Unset: the "
+            "first pool's version, where pools name several; else all replicas serve, whatever their version."
+        ),
+    ] = None
+    versions: Annotated[
+        dict[Annotated[str, Meta(min_length=1, max_length=128)], VersionPins],
+        Meta(description="What belongs to single versions, by their names; others have nothing of their own."),
+    ] = msgspec.field(default_factory=dict)
 
     @property
     def scales(self) -> bool:
         """Whether a launcher starts and stops replicas of any of its pools."""
         return any(pool.launcher is not None for pool in self.pools)
+
+    @property
+    def pool_versions(self) -> tuple[str, ...]:
+        """The versions that its pools name, each once, in their order."""
+        return tuple(dict.fromkeys(pool.version for pool in self.pools if pool.version))
+
+    @property
+    def names_versions(self) -> bool:
+        """Whether its requests go by version: one is stable, or its pools name several."""
+        return self.stable is not None or len(self.pool_versions) > 1
+
+    @property
+    def stable_version(self) -> str:
+        """The version that serves while no rollout says otherwise; empty where requests do not go by version."""
+        return self.stable or (self.pools[0].version if self.names_versions else "")
 
     @property
     def tokenizer_path(self) -> Path | None:

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from gateway.config.models.addresses import is_discovered
 from routing.transports.triton.settings import TokenId, TritonOptions
 
 #: Placeholder for the replica's own host in a configured URL.
@@ -38,9 +37,12 @@ class TritonModel(TritonOptions, frozen=True, kw_only=True):
 
 
 def triton_problems(
-    engine: str, triton: TritonModel | None, addresses: tuple[str, ...], where: str
+    engine: str, triton: TritonModel | None, addresses: tuple[str, ...], where: str, *, many: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield (path, problem) for each violated rule of a pool's Triton settings."""
+    """Yield (path, problem) for each violated rule of a pool's Triton settings.
+
+    `many`: there may be more servers than addresses.
+    """
     if engine != "triton":
         if triton is not None:
             yield f"{where}.triton", f"only triton replicas have it, not {engine}"
@@ -61,7 +63,7 @@ def triton_problems(
         yield f"{where}.triton.metrics", f"expected a URL as http://{HOST}:8002/metrics"
     elif HOST in triton.metrics and any(address.startswith("unix:") for address in addresses):
         yield f"{where}.triton.metrics", f"a replica at unix:/PATH has no host: write it where {HOST} is"
-    elif HOST not in triton.metrics and (len(addresses) > 1 or any(map(is_discovered, addresses))):
+    elif HOST not in triton.metrics and (len(addresses) > 1 or many):
         yield f"{where}.triton.metrics", f"would be one URL for all replicas: it needs {HOST}"
 
 

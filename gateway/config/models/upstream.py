@@ -18,6 +18,7 @@ from routing.transports.openai.settings import API_FEATURES, OpenAISettings
 FeatureName = Literal[
     "token_ids",
     "logprobs",
+    "prompt_logprobs",
     "several",
     "logit_bias",
     "guided",

@@ -8,19 +8,18 @@ from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Use
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
-from gateway.filtering.filters.build_filters import all_settings, text_filter
+from gateway.filtering.filters.build_filters import all_settings
 from gateway.filtering.filters.clean_texts import CleanTexts
 from gateway.filtering.filters.filter_policy import FloodRule, GuardRule, Policy, SizeRule
 from gateway.filtering.filters.floods import FloodGate, ScriptStore
 from gateway.filtering.filters.questions import guarded
+from gateway.filtering.filters.text_filters import TextFilters, build_text_filters, prompt_filter
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.build_guards import GuardServices, build_guard
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch.dispatch import RequestHandle
 from safety.action import Action
-from safety.filter import StreamFilter
-from safety.prefilter import Prefilter
 from safety.screen import Finding, Rule, screened
 from safety.sizes import Sizes
 
@@ -33,42 +32,33 @@ _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 class Policies:
     """Builds filters once; makes a policy when a tenant first uses a model, and caches it."""
 
-    def __init__(self, config: Config, store: ScriptStore, services: GuardServices) -> None:
-        """Needs a running event loop. Raises FilterUnusable and GuardUnusable."""
+    def __init__(
+        self, config: Config, store: ScriptStore, services: GuardServices, texts: TextFilters | None = None
+    ) -> None:
+        """Needs a running event loop. `texts` are the filters of `config.safety`, if they are built already.
+
+        Raises FilterUnusable and GuardUnusable.
+        """
         safety = config.safety
         self._default: Rules = safety
         self._named: dict[str, Rules] = {policy.name: policy for policy in safety.policies}
         self._of_models = {model.name: model.safety for model in config.models if model.safety is not None}
+        #: What other policies of the same settings may have, too.
+        self.texts = texts = build_text_filters(safety) if texts is None else texts
+        self._filters, self._of_prompts, self._missing = texts.filters, texts.of_prompts, texts.missing
+        self._prefilter = texts.prefilter
         self._settings: dict[str, FilterSettings] = {}
-        self._filters: dict[str, StreamFilter] = {}
-        #: Filters that find more in prompts than in answers.
-        self._of_prompts: dict[str, StreamFilter] = {}
-        #: Built-in filters that no rules name: a moderation builds them.
-        self._missing: set[str] = set()
         self._building = asyncio.Lock()
         self._guards: dict[str, BoundedGuard] = {}
         self._floods: dict[str, FloodGate] = {}
-        used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
-        configured = {settings.name for settings in safety.filters}
         for name, (where, settings) in all_settings(safety).items():
             self._settings[name] = settings
-            if name not in used and name not in configured and name in BUILT_IN:
-                self._missing.add(name)
-                continue
-            built = text_filter(settings, where, prompts=False)
-            if built is not None:
-                self._filters[name] = built
-                if settings.injection is not None:
-                    self._of_prompts[name] = _prompt_filter(settings, where)
-            elif settings.guard is not None:
+            if settings.guard is not None:
                 self._guards[name] = build_guard(settings.guard, where, services)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = services.encoding
         self._clean = CleanTexts()
-        of_texts = [self._filters[name] for name in self._filters if name in used]
-        every = [*of_texts, *self._of_prompts.values()]
-        self._prefilter = Prefilter(every) if every else None
         self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
@@ -110,8 +100,8 @@ class Policies:
             return
         async with self._building:
             for missing in sorted(self._missing.intersection(BUILT_IN if name is None else (name,))):
-                self._filters[missing] = await asyncio.to_thread(_prompt_filter, self._settings[missing], missing)
-                self._missing.remove(missing)
+                self._filters[missing] = await asyncio.to_thread(prompt_filter, self._settings[missing], missing)
+                self._missing.discard(missing)
 
     def _scan_rules(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
         rules = self._rules_of(tenant)
@@ -200,12 +190,6 @@ class Policies:
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT
         return GuardRule(name, self._guards[name], action, parallel, guard.window_characters, spans, guard.roles)
-
-
-def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:
-    filter_ = text_filter(settings, where, prompts=True)
-    assert filter_ is not None, "only filters that look at text alone come here"
-    return filter_
 
 
 def _flagged(rules: Sequence[Rule], texts: Sequence[str]) -> list[list[Finding]]:

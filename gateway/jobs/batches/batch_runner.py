@@ -21,6 +21,7 @@ from gateway.jobs.batches.task_run import MOST_TRIES, TaskRun, Waiting
 from gateway.jobs.files.content_keys import content_name
 from gateway.jobs.files.file_store import Files
 from gateway.models.catalog import ModelCatalog
+from gateway.scheduling.admission_queue import AdmissionQueue
 from protos.errors import BatchMissing, PenstockError, StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -52,15 +53,14 @@ class BatchRunner:
         callers: Callers,
     ) -> None:
         self._watermark = config.admission.watermark
-        self._catalog = catalog
         self._sender = sender
         self._jobs = jobs
         self._files = files
-        self._callers = callers
-        self._stages = Stages(jobs, files, callers, config, catalog.require)
+        #: By the admission queue: a model that is built anew has another one.
+        self._rooms: dict[AdmissionQueue, Room] = {}
+        self.use(config, catalog, callers)
         # Half of the worker's capacity stays free for other requests.
         self._most = min(config.batches.max_concurrency, max(1, config.listen.max_in_flight // 2))
-        self._rooms: dict[str, Room] = {}
         self._runs: deque[JobRun] = deque()
         #: Started requests, with their models' names.
         self._begun: dict[PreparedRequest, str] = {}
@@ -71,6 +71,14 @@ class BatchRunner:
         self._next_find = 0.0
         #: The periodic work that waits for something.
         self._waiting: set[Any] = set()
+
+    def use(self, config: Config, catalog: ModelCatalog, callers: Callers) -> None:
+        """Go by these models and callers from the next request on; those under way have theirs."""
+        self._catalog = catalog
+        self._callers = callers
+        self._stages = Stages(self._jobs, self._files, callers, config, catalog.require)
+        queues = {model.admission_queue for model in catalog.models.values()}
+        self._rooms = {queue: room for queue, room in self._rooms.items() if queue in queues}
 
     def start(self) -> None:
         """Begin to look for work; needs a running event loop."""
@@ -312,10 +320,10 @@ class BatchRunner:
         model = self._catalog.find(name)
         if model is None:
             return None
-        room = self._rooms.get(model.name)
+        room = self._rooms.get(model.admission_queue)
         if room is None:
             room = Room(model.fleet, model.admission_queue, self._watermark)
-            self._rooms[model.name] = room
+            self._rooms[model.admission_queue] = room
         return room
 
     def _unsent(self, name: str) -> int:

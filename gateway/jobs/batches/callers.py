@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import msgspec
-
 from gateway.caching.lru import Lru
-from gateway.config.tenants import Tenant, Tier, Waiting
+from gateway.config.tenants import Tenant, Tier
 from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.tenants.background import in_background
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
 
@@ -17,8 +16,6 @@ FRESH_SECONDS: Final = 0.9
 #: Most seconds that a batch request waits for admission: it is sent only where there is room.
 _WAIT_SECONDS: Final = 0.5
 _MOST: Final = 1000
-#: Its weight in a fleet on which others are active, too.
-_WEIGHT: Final = 0.01
 
 
 class Keys(Protocol):
@@ -73,8 +70,5 @@ class Callers:
         self._known.put(key_id, (now, caller))
         return caller
 
-    def _last(self, key: ApiKey, tenant: Tenant, _: int, tier: Tier) -> Caller:
-        patience = Waiting(max_requests=tenant.waiting.max_requests, max_seconds=_WAIT_SECONDS)
-        tenant = msgspec.structs.replace(tenant, waiting=patience)
-        tier = msgspec.structs.replace(tier, weight=_WEIGHT, reserved=0.0)
-        return Caller(key, tenant, tier, self._rank, background=True)
+    def _last(self, key: ApiKey, tenant: Tenant, rank: int, tier: Tier) -> Caller:
+        return in_background(Caller(key, tenant, tier, rank), self._rank, most_seconds=_WAIT_SECONDS)

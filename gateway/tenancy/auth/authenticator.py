@@ -11,10 +11,12 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.caching.lru import Lru
+from gateway.config.tenants import Tenant, Tier
+from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.auth.key_store import PREFIX, Found, KeyStore
 from gateway.tenancy.tenants.caller import Caller
 from gateway.tenancy.tenants.tenant_directory import Directory
-from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUnavailable, TenantGone
+from protos.errors import AuthenticationFailed, ClientError, KeyExpired, PenstockError, StoreUnavailable, TenantGone
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +133,28 @@ class Authenticator:
             raise answer.kind(answer.message)
         return answer.caller
 
+    def use(self, directory: Directory) -> None:
+        """Find tenants in another directory from now on, which takes over what this one has read from the store.
+
+        Keys stay known, as what their tenants are now. What was worked out for models is worked out anew.
+        """
+        directory.take_stored(self._directory)
+        self._directory = directory
+        self._refused.clear()
+        for digest, known in list(self._known.items()):
+            caller = known.caller
+            try:
+                tenancy = directory.find(caller.key.tenant)
+            except PenstockError:
+                tenancy = None
+            if tenancy is None:
+                self._known.discard(digest)
+            elif tenancy == (caller.tenant, caller.rank, caller.tier):
+                # Requests under way have what they took of it; and 10,000 new callers would hold up the loop.
+                caller.subscriptions.clear()
+            else:
+                self._known.put(digest, _known(caller.key, *tenancy))
+
     async def poll(self) -> None:
         """Ask the store once whether any key or tenant has changed, and clear the cache if so.
 
@@ -196,7 +220,11 @@ class Authenticator:
         async with self._refreshing:
             if self._version != before:
                 return
-            await self._directory.load()
+            directory = self._directory
+            await directory.load()
+            if directory is not self._directory:
+                # There is a new configuration meanwhile.
+                self._directory.take_stored(directory)
             self._version = version
             self._lookups.clear()
             # After those of an earlier change that have not been read yet; each once, the latest last.
@@ -261,9 +289,12 @@ class Authenticator:
         tenancy = self._directory.find(key.tenant)
         if tenancy is None:
             return _Refusal(TenantGone, f"The tenant '{key.tenant}' of this API key no longer exists.")
-        tenant, rank, tier = tenancy
-        ends = math.inf if key.expires_at is None else key.expires_at
-        return _Known(Caller(key, tenant, tier, rank), ends, tenant.on_store_failure == "fail_open")
+        return _known(key, *tenancy)
+
+
+def _known(key: ApiKey, tenant: Tenant, rank: int, tier: Tier) -> _Known:
+    ends = math.inf if key.expires_at is None else key.expires_at
+    return _Known(Caller(key, tenant, tier, rank), ends, tenant.on_store_failure == "fail_open")
 
 
 def _unexpired(known: _Known, now: float) -> Caller:

@@ -19,6 +19,7 @@ Endpoint = Literal[
     "tokenize",
     "models",
     "moderations",
+    "feedback",
     "files",
     "batches",
 ]

@@ -76,7 +76,7 @@ class Alerts:
         for pause in (*self._retries, None):
             try:
                 async with self._posts:
-                    await asyncio.to_thread(_post, url, body)
+                    await asyncio.to_thread(post_json, url, body)
             except (OSError, ValueError, http.client.HTTPException) as error:
                 problem = str(error)
             else:
@@ -86,7 +86,8 @@ class Alerts:
         log.error("the webhook does not take a budget alert: %s", problem)
 
 
-def _post(url: str, body: bytes) -> None:
+def post_json(url: str, body: bytes) -> None:
+    """Post a JSON body. Raises OSError, ValueError and HTTPException."""
     request = urllib.request.Request(url, data=body, headers={"content-type": "application/json"}, method="POST")
     with urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS) as answer:
         answer.read(1024)

@@ -1,12 +1,13 @@
 """The caller of a request: a key and its tenant, and what they permit together."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from gateway.config.model_patterns import matches
+from gateway.config.models.model_patterns import matches
 from gateway.config.tenants import Limits, Tenant, Tier
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plan import Plan
@@ -17,6 +18,8 @@ from routing.estimates.decode_length import Origin
 _GROUP: Final = "/"
 #: Suffix of the queue name of background requests; no tenant's name contains a slash.
 _BACKGROUND: Final = "/background"
+#: Before the digest of a client's own salt; neither a tenant's name nor a group's contains it.
+_SALTED: Final = "//"
 _NO_LIMITS: Final = Limits()
 _PATHS: Final = {
     "chat": "/v1/chat/completions",
@@ -29,6 +32,7 @@ _PATHS: Final = {
     "tokenize": "/v1/tokenize",
     "models": "/v1/models",
     "moderations": "/v1/moderations",
+    "feedback": "/v1/feedback",
     "files": "/v1/files",
     "batches": "/v1/batches",
 }
@@ -118,6 +122,13 @@ class Caller:
         object.__setattr__(self, "_usual", TokenBounds.strictest(*both))
         object.__setattr__(self, "_of_models", of_models)
         object.__setattr__(self, "all_models", "*" in self.key.models and "*" in self.tenant.models)
+
+    def apart(self, salt: str) -> "Caller":
+        """Give this caller with cached prefixes of its own for each salt that a client names."""
+        own = replace(self)
+        digest = blake2b(salt.encode(), digest_size=16, person=b"cache salt").hexdigest()
+        object.__setattr__(own, "cache_owner", f"{self.cache_owner}{_SALTED}{digest}")
+        return own
 
     def allows_model(self, name: str) -> bool:
         """Whether key and tenant both may use a model."""

@@ -26,7 +26,8 @@ class Directory:
         self._policies = frozenset(policy_names(config.safety.policies))
         self._file = {tenant.name: tenant for tenant in config.tenants}
         self._warned: set[str] = set()
-        #: None stands for an unreadable record.
+        #: The store's tenants, and those with the file's; None stands for an unreadable record.
+        self._stored: Mapping[str, Tenant | None] = {}
         self._tenants: Mapping[str, Tenant | None] = MappingProxyType(self._with_file({}))
 
     async def load(self) -> None:
@@ -58,7 +59,11 @@ class Directory:
                     f"the tenant {tenant.name} has the safety policy {tenant.safety}, which the configuration file "
                     "does not; its requests are refused",
                 )
-        self._tenants = MappingProxyType(self._with_file(stored))
+        self._put(stored)
+
+    def take_stored(self, other: "Directory") -> None:
+        """Take over what another directory has read from the store."""
+        self._put(other._stored)
 
     def usable(self) -> Iterator[Tenant]:
         """Yield the tenants whose requests `find` lets through."""
@@ -87,7 +92,11 @@ class Directory:
     def _has_policy(self, tenant: Tenant) -> bool:
         return tenant.safety is None or tenant.safety in self._policies
 
-    def _with_file(self, stored: dict[str, Tenant | None]) -> dict[str, Tenant | None]:
+    def _put(self, stored: Mapping[str, Tenant | None]) -> None:
+        self._stored = stored
+        self._tenants = MappingProxyType(self._with_file(stored))
+
+    def _with_file(self, stored: Mapping[str, Tenant | None]) -> dict[str, Tenant | None]:
         return {DEFAULT_TENANT: Tenant(name=DEFAULT_TENANT), **stored, **self._file}
 
     def _warn(self, about: str, text: str) -> None:

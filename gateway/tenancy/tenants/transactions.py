@@ -31,6 +31,10 @@ DRAINS: Final = f"{_PREFIX}drains"
 PROVIDERS: Final = f"{_PREFIX}providers"
 #: A hash: model -> what operators have set about its scaling. It is here so that changes are in the audit trail.
 SCALING: Final = f"{_PREFIX}scaling"
+#: A hash: model -> the last order for a rollout. It is here so that orders are in the audit trail.
+ROLLOUT_ORDERS: Final = f"{_PREFIX}rollouts"
+#: A hash: model and group -> the last order for its shape. It is here so that orders are in the audit trail.
+RESHAPE_ORDERS: Final = f"{_PREFIX}reshape"
 #: Prefix of a key's record; the digest follows.
 RECORD: Final = f"{_PREFIX}key:"
 

@@ -14,7 +14,7 @@ from gateway.admin.admin_app import AdminApp
 from gateway.admin.admin_openapi import document
 from gateway.admin.live.feed import Feed
 from gateway.admin.live.live_reader import LiveReader
-from gateway.admin.metrics_page import MetricsPage
+from gateway.admin.metrics.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.admin.scrape_key import ScrapeKey
@@ -22,6 +22,9 @@ from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.reshaping.reshape_registry import ReshapeRegistry
+from gateway.rollouts.drift.drift_registry import DriftRegistry
+from gateway.rollouts.rollout_registry import RolloutRegistry
 from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.store.store_client import Store
 from gateway.tenancy.limits.limits_batcher import LimitsBatcher
@@ -57,10 +60,21 @@ class Bench:
         replicas = ReplicaRegistry(store, config)
         self.live = Feed(LiveReader(config, self.registry, store, replicas))
         self.scaling = ScalingRegistry(store, config)
+        self.drift = DriftRegistry(store, config)
+        self.rollouts = RolloutRegistry(store, config)
         self.page = MetricsPage(config, self.registry, store)
         self.app = AdminApp(
             Service(
-                self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text, self.scaling
+                self.registry,
+                store,
+                replicas,
+                ProviderVault(store, config),
+                self.live,
+                self.page.text,
+                self.scaling,
+                self.drift,
+                self.rollouts,
+                ReshapeRegistry(store, config),
             ),
             ADMIN_KEY,
             scrape_key=scrape_key,

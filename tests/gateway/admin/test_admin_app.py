@@ -167,10 +167,14 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "/admin/scaling/set": ("", {"pool": "scaled", "replicas": 1}),
     "/admin/scaling/pause": ("", {"model": "scaled"}),
     "/admin/scaling/resume": ("", {"model": "scaled"}),
+    "/admin/drift/reset": ("", {"model": "m"}),
+    **{f"/admin/reshape/{action}": ("", {"model": "m", "group": "g", "shape": [2]}) for action in ("plan", "apply")},
+    "/admin/rollouts/start": ("", {"model": "m", "to": "v2"}),
+    **{f"/admin/rollouts/{action}": ("", {"model": "m"}) for action in ("promote", "abort", "pause", "resume")},
 }
 #: Beside a model like any other, one whose pool scales.
 POOLS = [
-    {"name": "p", "engine": "simulated", "replicas": 1},
+    {"name": "p", "engine": "simulated", "replicas": 1, "version": "v1"},
     {
         "name": "scaled",
         "engine": "simulated",
@@ -180,8 +184,8 @@ POOLS = [
     },
 ]
 MODELS = [
-    {"name": name, "tokenizer": "t", "context": 9, "pools": [pool]}
-    for name, pool in zip(("m", "scaled"), POOLS, strict=True)
+    {"name": name, "tokenizer": "t", "context": 9, "pools": [pool], "drift": {}, **more}
+    for name, pool, more in zip(("m", "scaled"), POOLS, ({"stable": "v1", "reshape": {}}, {}), strict=True)
 ]
 
 
@@ -205,6 +209,10 @@ async def test_the_store_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
             # What workers count is shown without the store.
             if path in ("/healthz", "/admin/openapi.json", "/metrics"):
                 assert answer.status == 200
+                continue
+            # The supervisor is asked for that, and here is none.
+            if path == "/admin/config/reload":
+                assert (answer.status, answer.error["code"]) == (409, "conflict")
                 continue
             assert (answer.status, answer.error["code"]) == (503, "store_unavailable"), path
             assert answer.headers["retry-after"] == "1"

@@ -9,10 +9,11 @@ FILES = {
     "/console": "text/html; charset=utf-8",
     "/console/console.css": "text/css; charset=utf-8",
     "/console/console.js": "text/javascript; charset=utf-8",
+    "/console/rollouts.js": "text/javascript; charset=utf-8",
     "/console/scaling.js": "text/javascript; charset=utf-8",
     "/console/icon.svg": "image/svg+xml",
 }
-SHOWN = ("index.html", "console.css", "console.js", "scaling.js")
+SHOWN = ("index.html", "console.css", "console.js", "rollouts.js", "scaling.js")
 
 
 async def test_the_page_and_its_files_need_no_key_and_no_store() -> None:
@@ -53,7 +54,7 @@ def test_nothing_from_elsewhere_and_no_html_from_text() -> None:
     for name, text in texts.items():
         addresses = set(re.findall(r"https?://[^\s\"']+", text))
         assert addresses <= {"http://www.w3.org/2000/svg"}, name
-    for name in ("console.js", "scaling.js"):
+    for name in ("console.js", "rollouts.js", "scaling.js"):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|localStorage", texts[name]
         ), name

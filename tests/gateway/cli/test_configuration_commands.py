@@ -128,7 +128,7 @@ def test_check_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
         ("models: []\n", "models: expected list of length >= 1, got []"),
         (
             "models: [{name: m, tokenizer: ./, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]",
-            f"models[0].tokenizer: {tmp_path}: no tokenizer.json and no tekken file in this folder",
+            f"models[0].tokenizer: {tmp_path}: no tokenizer.json, no tekken file and no tiktoken file in this folder",
         ),
     ]:
         path.write_text(text)
@@ -170,3 +170,32 @@ def test_check_says_that_a_base_url_has_no_path(tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().err.splitlines()
     assert [line.partition("replicas")[2][:3] for line in said] == ["[0]", "[1]", "[3]"]
     assert all(line.startswith(f"warning: {path}: models[0].pools[0]") and "/v1" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [
+        ("http://127.0.0.1:1/v1", "penstock epp would run:\n  listen   127.0.0.1:7000, health 127.0.0.1:9003"),
+        ("http://a.example/v1", "penstock epp would refuse this file: models[0].pools[0].replicas[0]: "),
+    ],
+)
+def test_check_says_what_the_picker_would_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: str, said: str
+) -> None:
+    path = tmp_path / "c.yaml"
+    pool = f"{{name: p, engine: openai, replicas: ['{replicas}']}}"
+    path.write_text(f"epp: {{host: 127.0.0.1, port: 7000}}\nmodels: [{{name: m, context: 9, pools: [{pool}]}}]")
+    assert main(["check", "--config", str(path)]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_check_says_which_versions_and_rollouts_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pools = [{"name": name, "engine": "simulated", "replicas": 1, "version": name} for name in ("v1", "v2")]
+    model = {"name": "m", "tokenizer": "mistral-tekken", "context": 4096, "stable": "v2", "pools": pools}
+    rollout = {"model": "m", "to": "v1", "plan": "blue_green"}
+    file = tmp_path / "penstock.json"
+    file.write_text(json.dumps({"store": {"url": "embedded"}, "models": [model], "rollouts": [rollout]}))
+    assert main(["check", "--config", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  versions   v2 (stable), v1" in lines
+    assert "  rollout    to v1 (blue-green), which starts when it is new here, and once only" in lines

@@ -14,6 +14,12 @@ MODELS = "models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine:
 DAY = 86_400
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are tables here, whatever the terminal's width."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 @pytest.fixture
 def config(store_url: str, tmp_path: Path) -> str:
     path = tmp_path / "c.yaml"
@@ -262,3 +268,14 @@ def test_a_store_elsewhere_that_is_down(tmp_path: Path, capsys: pytest.CaptureFi
     path.write_text("models: 1")
     assert main(["keys", "list", "--config", str(path)]) == 1
     assert capsys.readouterr().err == f"penstock keys: {path}: models: expected list, got 1\n"
+
+
+def test_keys_of_a_tenant_that_has_left_the_file_are_not_active(penstock: Shell, config: str) -> None:
+    made = fields(penstock("keys", "create", "--name", "ci", "--tenant", "acme")[0])
+    Path(config).write_text(Path(config).read_text().replace("tenants: [{name: acme}]", "tenants: []"))
+    for arguments in ((), ("--tenant", "acme")):
+        assert penstock("keys", "list", *arguments)[0].splitlines()[1].endswith("without its tenant")
+    assert fields(penstock("keys", "show", made["id"])[0])["state"] == "without its tenant"
+    assert "no tenant 'nobody'" in penstock.refusal("keys", "list", "--tenant", "nobody")
+    penstock("keys", "revoke", made["id"])
+    assert " revoked 2" in penstock("keys", "list")[0].splitlines()[1]

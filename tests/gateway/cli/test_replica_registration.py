@@ -20,6 +20,7 @@ from protos.types import Role, Shape
 from tests.fakes import info_of
 from tests.loops import SOON_SECONDS
 from tests.stores import running
+from tests.valkeys import valkeys
 
 
 def options(*given: str, tls: bool = False) -> argparse.Namespace:
@@ -51,6 +52,13 @@ HERE = ("--listen", "127.0.0.1:1", "--pool", "p")
         (("--listen", "0.0.0.0:1", "--pool", "p", "--register", "redis://h"), "--advertise must say"),
         (("--listen", "[::]:1", "--pool", "p", "--register", "redis://h"), "--advertise must say"),
         ((*HERE, "--register", "env:NO_SUCH_THING"), "the environment has no NO_SUCH_THING"),
+        (("--listen", "h:1", "--register-password", "env:P"), "--register-password goes with --register"),
+        ((*HERE, "--register", "redis://h", "--register-password", "env:NONE"), "the environment has no NONE"),
+        ((*HERE, "--register", "redis://h", "--register-password", "secret"), "expected env:NAME or file:PATH"),
+        (
+            (*HERE, "--register", "redis://u:secret@h", "--register-password", "env:PATH"),
+            "the address has a password too",
+        ),
         ((*HERE, "--register", "file:/no/such/file"), "cannot read /no/such/file"),
         ((*HERE, "--register", "secret"), "expected a store's address"),
         ((*HERE, "--register", "http://u:secret@h"), "expected an address that starts with redis://"),
@@ -151,3 +159,27 @@ async def until_step(store: Store, step: LaunchStep) -> Registration:
     """Wait until the only replica tells that step."""
     (found,) = await until_registered(store, lambda found: [one.step for one in found] == [step])
     return found
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_password_that_is_replaced_counts_for_new_connections(tmp_path: Path, whole: bool) -> None:
+    with valkeys(tmp_path, 1, password="right") as (server,):
+        at, file = f"127.0.0.1:{server.port}", tmp_path / "secret"
+
+        def says(password: str) -> None:
+            file.write_text(f"redis://:{password}@{at}" if whole else password)
+
+        says("right")
+        named = ["--register", f"file:{file}"] if whole else ["--register", f"redis://{at}"]
+        arguments = options(*HERE, *named, *([] if whole else ["--register-password", f"file:{file}"]))
+        check_registration(arguments)
+        with StoreRegistration().announced(arguments) as announcement:
+            async with running(f"redis://:right@{at}") as store:
+                await until_registered(store, lambda found: len(found) == 1)
+            says("fresh")
+            with server.client() as client:
+                client.config_set("requirepass", "fresh")
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            announcement.tell(LaunchStep.LOAD)
+            async with running(f"redis://:fresh@{at}") as store:
+                await until_registered(store, lambda found: [one.step for one in found] == [LaunchStep.LOAD])

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from gateway.cli.main import main
-from routing.health.replica_status import State
+from protos.reshape import MemberState, Span
+from protos.types import Shape
+from routing.health.replica_status import GroupPlace, State
 from tests.gateway.fleets.world import MODELS, FakeFleet, status, world_at
 from tests.loops import bounded
 
@@ -104,6 +106,55 @@ def test_what_is_not_connected_or_has_no_partner_is_said_to_be_so(
     assert "no replica of m is left" in shell("drain", "decode")
 
 
+def test_host_groups_are_shown_with_their_gpus(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    pools = [{"name": "p", "engine": "simulated", "replicas": [f"grpc://10.0.0.{i}:1" for i in range(3)]}]
+    models = [{"name": "m", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "groups.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    place = GroupPlace("node-1", 4, 0, MemberState.CHANGING, Span(0, 2), 7, "the memory of GPU 1 is full")
+    wide = msgspec.structs.replace(status("p/0"), shape=Shape(tp=2), group=place)
+    parked = status(
+        "p/1",
+        state=State.PARKED,
+        reason="its GPU belongs to a wider replica of its host group",
+        share=0.0,
+        group=GroupPlace("node-1", 4, 1, MemberState.PARKED, Span(0, 2)),
+    )
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            await world.worker("w", {"m": FakeFleet(wide, parked, status("p/2"))}).exchange()
+
+    bounded(report)
+    shell = Shell(path, capsys)
+    said = shell("list")
+    lines = [line.split() for line in said.splitlines()]
+    assert "m: 3 replicas, 2 take requests" in said
+    assert lines[1][10:12] == ["GPUS", "ADDRESS"]
+    assert lines[2][:5] == ["p/0", "tp2", "both", "ready", "100%"]
+    assert lines[2][10:13] == ["node-1", "0-1", "(changing)"]
+    assert (lines[3][3], lines[3][10:12]) == ("parked", ["node-1", "0-1"])
+    assert lines[4][10] == "-"
+    assert "p/0: change 7 of its shape failed: the memory of GPU 1 is full" in said
+    assert "p/1: its GPU belongs to a wider replica of its host group" in said
+    rows = shell.json("list")
+    assert rows[0]["shape"] == {"tp": 2, "ep": 1, "pp": 1}
+    assert rows[0]["group"] == {
+        "name": "node-1",
+        "gpu": 0,
+        "gpus": 4,
+        "first": 0,
+        "last": 1,
+        "state": "changing",
+        "change": 7,
+        "failure": "the memory of GPU 1 is full",
+    }
+    assert rows[1]["group"]["state"] == "parked"
+
+
 def test_json_has_the_whole_of_it(replicas: Shell) -> None:
     rows = replicas.json("list", "--model", "org/m2")
     assert [row["id"] for row in rows] == ["narrow/0", "narrow/1", "only/0"]
@@ -117,6 +168,7 @@ def test_json_has_the_whole_of_it(replicas: Shell) -> None:
         "version": "",
         "shape": {"tp": 1, "ep": 1, "pp": 1},
         "role": "both",
+        "group": None,
         "state": "ready",
         "reason": "",
         "workers": 1,

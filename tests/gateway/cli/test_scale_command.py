@@ -64,7 +64,8 @@ def test_the_list_tells_what_is_wanted_why_and_what_it_costs(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     failed = progress(9, "failed", problem="no such checkpoint\x1b[2J")
-    scale.tell(model(pools=[pool(failed=[failed], problem="the launcher has not answered to observe for 61 s")]))
+    pools = [pool(failed=[failed], problem="the launcher has not answered to observe for 61 s")]
+    scale.tell(model(pools=pools, fixed={"own": 2}))
     said = scale("list")
     lines = said.splitlines()
     assert lines[0].startswith("controller host-1 since ")
@@ -74,6 +75,8 @@ def test_the_list_tells_what_is_wanted_why_and_what_it_costs(
     assert "small-9: no such checkpoint" in said
     assert "has not answered to observe for 61 s" in said
     assert "the load needs 4" in said
+    assert "  7.50 requests/s in the last 30 s, of 0 tokens in" in said
+    assert "ready in pools without a launcher, and counted: 2 of own" in said
     assert "\x1b" not in said
     assert all(len(line) <= max(width, 110) for line in lines)
 

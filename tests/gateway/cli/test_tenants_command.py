@@ -16,6 +16,12 @@ safety: {policies: [{name: strict, input: [pii]}]}
 NO_LIMITS = dict.fromkeys(Limits.__struct_fields__)
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are tables here, whatever the terminal's width."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 class Shell:
     """The command line, in this process."""
 
@@ -70,7 +76,8 @@ def test_every_field_has_a_flag(tenants: Shell) -> None:
     arguments = (
         "--tier gold --models m,x* --rpm 1 --tpm 2 --input-tpm 3 --output-tpm 4 --concurrency 5 --max-input-tokens 6 "
         "--max-output-tokens 8 --default-output-tokens 7 --budget 50.5/month --budget-alerts 75,90 "
-        "--waiting-requests 0 --waiting-seconds 2.5 --on-store-failure fail_open --safety strict --cache-group friends"
+        "--waiting-requests 0 --waiting-seconds 2.5 --on-store-failure fail_open --safety strict --cache-group friends "
+        "--chooses-version"
     )
     assert tenants.json("create", "acme", *arguments.split()) == {
         "name": "acme",
@@ -91,7 +98,9 @@ def test_every_field_has_a_flag(tenants: Shell) -> None:
         "waiting": {"max_requests": 0, "max_seconds": 2.5},
         "on_store_failure": "fail_open",
         "safety": "strict",
+        "data": {"shadow": True, "text": False},
         "cache_group": "friends",
+        "chooses_version": True,
         "source": "api",
         "shadowed": False,
     }

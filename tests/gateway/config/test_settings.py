@@ -133,7 +133,7 @@ def test_one_upstream_may_serve_many_models(tmp_path: Path) -> None:
         ),
         (
             f"models: [{MODEL}]\nquotas: []",
-            "quotas: unknown field; known here: listen, state, store, auth, discovery, launchers, models, tiers, ",
+            "quotas: unknown field; known here: listen, state, store, auth, discovery, kubernetes, launchers, models, ",
         ),
         (f"models: [{MODEL}]\n1: x", "keys must be strings"),
         (f"models: [{MODEL}]\nlisten: {{workers: 0}}", "listen.workers: expected int >= 1, got 0"),

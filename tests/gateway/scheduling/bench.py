@@ -20,6 +20,9 @@ LIMIT = 4
 class FakeFleet:
     """Replicas of four slots; what is opened on them shows in their views at once, and ends when the test says so."""
 
+    narrow_tokens = wide_tokens = 0
+    awaits_member = False
+
     def __init__(self, *names: str, kv_blocks: int = 10_000) -> None:
         self.on_load: Callable[[], None] = lambda: None
         load = Load(kv_blocks_total=kv_blocks, workers=1)

@@ -14,7 +14,7 @@ from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.scheduling.admission_queue import AdmissionQueue
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
-from replicas import model as replica_model
+from replicas import sequence as replica_sequence
 from replicas.engine_limits import Limits
 from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
@@ -76,7 +76,7 @@ def _set(future: "asyncio.Future[None]") -> None:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Running(replica_model.Sequence):
+class Running(replica_sequence.Sequence):
     """A request in an engine, as the worker that sent it follows it."""
 
     worker: "Worker | None" = None
@@ -165,6 +165,9 @@ class Replica:
 
 class Worker:
     """A worker's fleet: what it knows of each replica, and its admission queue, if it has one."""
+
+    narrow_tokens = wide_tokens = 0
+    awaits_member = False
 
     def __init__(self, time: Virtual, replicas: list[Replica], *, admission: bool) -> None:
         self.on_load: Callable[[], None] = lambda: None

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from gateway.scheduling.admission import Admission
-from gateway.scheduling.admission_queue import HOLD_SECONDS
 from gateway.scheduling.admission_rate import UNKNOWN_RETRY
+from gateway.scheduling.hold import HOLD_SECONDS
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import ClientGone, Overloaded
 from routing.contracts.policy import Decision

@@ -1,7 +1,7 @@
 import copy
 from typing import Any
 
-from gateway.scheduling.admission_queue import HOLD_SECONDS
+from gateway.scheduling.hold import HOLD_SECONDS
 from gateway.scheduling.objections import OTHERS_LANE
 from gateway.scheduling.shares import ActiveTenant
 from tests.gateway.scheduling.bench import LIMIT, Bench, settle
@@ -76,7 +76,7 @@ async def test_what_is_kept_for_who_waits_is_no_place_to_go() -> None:
     bench.admission_queue.pump()
     bench.now = HOLD_SECONDS
     bench.admission_queue.pump()
-    kept = next(iter(bench.admission_queue._held))
+    kept = next(iter(bench.admission_queue._hold.replicas))
     one = next(admission for admission in turns if admission.replica_id == kept)
     turns.remove(one)
     bench.end(one)

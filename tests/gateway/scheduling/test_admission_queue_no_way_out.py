@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.scheduling.admission import AdmissionRequest
-from gateway.scheduling.admission_queue import HOLD_SECONDS
 from gateway.scheduling.division import Divider, Division
+from gateway.scheduling.hold import HOLD_SECONDS
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import InternalError, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, ReplicaView, RouteRequest
@@ -100,10 +100,10 @@ async def test_another_replica_is_kept_when_the_kept_one_is_gone() -> None:
     bench.admission_queue.pump()
     bench.now = HOLD_SECONDS
     bench.admission_queue.pump()
-    (held,) = bench.admission_queue._held
+    (held,) = bench.admission_queue._hold.replicas
     view = bench.fleet.views.pop(held)
     bench.fleet.on_load()
-    assert bench.admission_queue._held == {"p/0", "p/1"} - {held}
+    assert bench.admission_queue._hold.replicas == {"p/0", "p/1"} - {held}
     bench.fleet.views[held] = view
     for admission in turns:
         assert admission is not None

@@ -114,7 +114,7 @@ async def test_a_large_request_gets_a_pair_kept_for_it() -> None:
     bench.admission_queue.pump()
     bench.now = 2.0
     bench.admission_queue.pump()
-    assert bench.admission_queue._held == {"p", "d"}
+    assert bench.admission_queue._hold.replicas == {"p", "d"}
     other = bench.wait("b")
     await settle()
     assert not other.done()

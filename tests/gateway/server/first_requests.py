@@ -136,11 +136,13 @@ class Asker:
 
     async def moderate(self) -> None:
         await self.ask("POST", "/v1/moderations", {"input": TEXT})
+        await self.ask("POST", "/v1/feedback", {"id": "chatcmpl-1", "rating": "up"})
 
     async def look(self) -> None:
         await self.ask("GET", "/v1/models")
         await self.ask("GET", f"/v1/models/{MODEL}")
         await self.ask("GET", "/healthz")
+        await self.ask("GET", "/version")
         await self.ask("GET", "/readyz")
         await self.ask("GET", "/openapi.json")
         await self.ask("GET", "/v1/chat/complete", note="(no such path)")
@@ -150,6 +152,7 @@ class Asker:
         response = (await self.ask("POST", "/v1/responses", body)).json
         await self.ask("POST", "/v1/responses", body | {"stream": True}, "streamed")
         await self.ask("POST", "/v1/responses/input_tokens", {"model": MODEL, "input": "Hello"})
+        await self.ask("POST", "/v1/responses/compact", {"model": MODEL, "input": "Hello"})
         one = f"/v1/responses/{response['id']}"
         await self.ask("GET", one)
         await self.ask("GET", f"{one}/input_items")

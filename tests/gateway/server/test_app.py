@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import orjson
@@ -109,7 +110,6 @@ async def test_a_long_body_is_413_and_never_read_whole(store_url: str) -> None:
 async def test_the_context_is_kept_with_both_figures(store_url: str) -> None:
     async with gateway_of(store_url, engine_of()) as client:
         for answer, param in (
-            (await client.chat(max_tokens=2000), "max_tokens"),
             (await client.chat(messages=[{"role": "user", "content": "word " * 3000}]), "messages"),
             (await client.complete(prompt="word " * 3000), "prompt"),
             (await client.complete(prompt=[5] * 2000), "prompt"),
@@ -119,6 +119,8 @@ async def test_the_context_is_kept_with_both_figures(store_url: str) -> None:
             figures = [int(number) for number in re.findall(r"\d+", answer.error["message"])]
             assert figures[0] == 2000
             assert figures[1] >= 2000
+        cut = await client.chat(max_tokens=5000)
+        assert (cut.status, cut.headers["x-penstock-adjusted"]) == (200, "max_tokens=1995")
 
 
 async def test_without_a_replica_it_is_503_and_says_when_to_try_again(
@@ -135,6 +137,23 @@ async def test_without_a_replica_it_is_503_and_says_when_to_try_again(
         ready = await client.request("GET", "/readyz", headers=[])
         assert (ready.status, ready.json["models"]) == (503, {MODEL: {"replicas": 1, "ready": 0}})
         assert (await client.request("GET", "/healthz", headers=[])).status == 200
+
+
+async def test_a_model_without_a_replica_need_not_take_the_others_out_of_service(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.server.gateway, "START_SECONDS", 0.01)
+    pool = {"name": "pool", "engine": "simulated", "replicas": ["grpc://127.0.0.1:1"]}
+    away = {"name": "away", "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool]}
+    for engines, status in (([engine_of()], 200), ([], 503)):
+        async with gateway_of(store_url, *engines, more_models=[away]) as client:
+            all_models = await client.request("GET", "/readyz", headers=[])
+            assert all_models.status == 503
+            some = await client.request("GET", "/readyz?models=any", headers=[])
+            assert some.status == status
+            assert some.json["problems"] == all_models.json["problems"]
+            wrong = await client.request("GET", "/readyz?models=none", headers=[])
+            assert (wrong.status, wrong.error["param"]) == (400, "models")
 
 
 async def test_a_store_outage_is_503_and_never_401_and_passes(state_dir: Path) -> None:
@@ -368,3 +387,23 @@ async def test_a_worker_that_drains_is_not_ready_and_ends_connections(store_url:
         gate.open()
         answer = await waiting.answer()
         assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+@pytest.mark.parametrize("path", ["/health", "/ping", "/version"])
+async def test_clients_of_other_servers_ask_without_a_key(store_url: str, path: str) -> None:
+    async with gateway_of(store_url, engine_of()) as client:
+        answer = await client.request("GET", path, headers=[])
+        assert answer.status == 200
+        assert answer.json == {"version": version("penstock")} if path == "/version" else {"status": "ok"}
+
+
+async def test_paths_of_other_servers_are_answered_as_ours(store_url: str) -> None:
+    async with gateway_of(store_url, engine_of()) as client:
+        tokens = (await client.request("POST", "/tokenize", {"model": MODEL, "prompt": "Hello"})).json["tokens"]
+        found = await client.request("POST", "/detokenize", {"model": MODEL, "tokens": tokens[1:]})
+        assert found.json["prompt"] == "Hello"
+        for path in ("/rerank", "/v2/rerank", "/score"):
+            assert (await client.request("POST", path, {"model": "none", "query": "a", "documents": ["b"]})).status in (
+                400,
+                404,
+            )

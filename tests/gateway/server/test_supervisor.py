@@ -11,15 +11,18 @@ import redis
 from msgspec.structs import replace
 
 from gateway.config.errors import convert
+from gateway.config.secret_variables import LateSecrets
 from gateway.config.settings import Config
 from gateway.server import supervisor
 from gateway.server.child_process import FIRST_RESTART_SECONDS, HEALTHY_SECONDS, LAST_RESTART_SECONDS
+from gateway.server.local_pools import LocalPools
 from gateway.server.ports import StartError
 from gateway.server.supervisor import (
     StoreProcess,
     _running_in_thread,
     admin_api,
     check_ports,
+    controller,
     embedded_store,
     local_replicas,
     make_state_folder,
@@ -173,7 +176,7 @@ def test_an_error_of_what_runs_meanwhile_stops_it() -> None:
 def test_the_embedded_store_runs_between_its_start_and_its_stop(state_dir: Path) -> None:
     config = with_state(config_of("embedded", REMOTE), state_dir)
     url = EmbeddedStore(state_dir).url
-    with embedded_store(config), redis.Redis.from_url(url) as client:
+    with embedded_store(config, LateSecrets()), redis.Redis.from_url(url) as client:
         assert client.ping()
     with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
         client.ping()
@@ -186,11 +189,28 @@ def with_state(config: Config, folder: Path) -> Config:
 def test_what_is_not_configured_starts_nothing(state_dir: Path) -> None:
     config = with_state(config_of("redis://127.0.0.1:1", REMOTE), state_dir)
     before = threading.active_count()
-    with embedded_store(config):
+    with embedded_store(config, LateSecrets()):
         assert threading.active_count() == before
     assert list(state_dir.iterdir()) == []
     disabled = Path("/nowhere/penstock.yaml")
-    with admin_api(without_admin(config), disabled):
+    with admin_api(without_admin(config), disabled, LateSecrets()):
+        assert threading.active_count() == before
+    with controller(config, disabled, LateSecrets()):
+        assert threading.active_count() == before
+
+
+def test_a_controller_that_shall_run_elsewhere_is_not_started(state_dir: Path) -> None:
+    pool = {"name": "small", "engine": "simulated", "replicas": "registered", "launcher": "local"}
+    model = {
+        "name": "m",
+        "tokenizer": "mistral-tekken",
+        "context": 4096,
+        "pools": [pool | {"scaling": {"min": 0, "max": 1}}],
+    }
+    config = convert({"models": [model], "controller": {"enabled": False}, "state": str(state_dir)}, Config, "test")
+    assert config.scales
+    before = threading.active_count()
+    with controller(config, Path("/nowhere/penstock.yaml"), LateSecrets()):
         assert threading.active_count() == before
 
 
@@ -210,7 +230,7 @@ def without_admin(config: Config) -> Config:
 
 
 def test_remote_replicas_are_nobodys_to_start() -> None:
-    with local_replicas(config_of("redis://127.0.0.1:1", REMOTE)):
+    with local_replicas(LocalPools(config_of("redis://127.0.0.1:1", REMOTE), LateSecrets())):
         pass
 
 
@@ -254,7 +274,7 @@ def test_children_do_not_inherit_providers_keys(state_dir: Path, monkeypatch: py
     models = [{"name": "m", "tokenizer": "mistral-tekken", "context": 99, "pools": [pool, hosted]}]
     config = convert({"state": str(state_dir), "models": models}, Config, "test")
     before = _children()
-    with embedded_store(config), local_replicas(config):
+    with embedded_store(config, LateSecrets()), local_replicas(LocalPools(config, LateSecrets())):
         environments = [_environment_of(pid) for pid in _children() - before]
         assert len(environments) == 2
         assert not any(b"PROVIDER_KEY" in one for one in environments)

@@ -25,6 +25,7 @@ class Counted:
     waiting: int = 0
     reservations: dict[str, int] = field(default_factory=dict)
     errors: int = 0
+    versions: None = None
 
     def __post_init__(self) -> None:
         self.seconds = empty(declared.STORE_SECONDS)

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.telemetry.answer_record import describe
 from gateway.telemetry.record_publisher import RecordPublisher
 from observability.digests import Digests
 from observability.outcome import Outcome
@@ -43,6 +44,7 @@ def watched(client: Client) -> Kept:
     kept = Kept()
     client.gateway.services.record_publisher = RecordPublisher([kept])
     client.gateway.services.digests = DIGESTS
+    client.gateway.services.describe = lambda generation: describe(generation, DIGESTS)
     return kept
 
 

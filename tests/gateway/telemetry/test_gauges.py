@@ -16,10 +16,11 @@ from observability.metrics import declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.snapshot import Numbers
 from protos.errors import Overloaded, RateLimited, StoreUnavailable
+from protos.reshape import MemberState, Span
 from routing.dispatch.dispatch import RequestHandle
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
-from routing.health.replica_status import ReplicaStatus, State
+from routing.health.replica_status import GroupPlace, ReplicaStatus, State
 from tests.gateway.scheduling.bench import Bench, settle
 from tests.gateway.telemetry.counted import Counted, Running
 from tests.gateway.tenancy.limits.bench import plan_of
@@ -55,6 +56,16 @@ def value(numbers: Numbers, metric: Metric, *labels: str) -> float | None:
 
 
 OF = ("m", "wide", "wide/0\\n")
+
+
+@pytest.mark.parametrize("failure", ["", "no memory"])
+def test_a_place_in_a_host_group(failure: str) -> None:
+    place = GroupPlace("node-1\n", 4, 1, MemberState.PARKED, Span(0, 4), 3, failure)
+    numbers = collected(Counted([structs.replace(status(State.PARKED), group=place)]))
+    assert value(numbers, declared.REPLICA_UP, *OF) == 0
+    assert value(numbers, declared.REPLICA_STATE, *OF, "parked") == 1
+    assert value(numbers, declared.REPLICA_GROUP, *OF, "node-1\\n", "0-3", "parked") == 1
+    assert value(numbers, declared.REPLICA_GROUP_FAILED, *OF, "node-1\\n") == bool(failure)
 
 
 def test_a_ready_replica() -> None:

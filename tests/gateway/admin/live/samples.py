@@ -50,6 +50,7 @@ def replica(**fields: Any) -> ReplicaView:
         version="",
         shape=SHAPE,
         role=Role.BOTH,
+        group=None,
         state="ready",
         reason="",
         workers=1,

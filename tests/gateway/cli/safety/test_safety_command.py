@@ -342,7 +342,8 @@ def test_a_filter_or_configuration_that_is_not_there(
     assert "safety.filters[0].terms" in problem(capsys, "test", file, "--config", config)
 
 
-def test_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kinds(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     assert main(["safety", "kinds"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["KIND", "OF", "WHAT"]

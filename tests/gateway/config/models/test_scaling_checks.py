@@ -109,3 +109,40 @@ def test_local_replicas_of_gateways_that_share_a_store_are_warned_of(tmp_path: P
     config = loaded(tmp_path, launched(), more="store: {url: 'redis://127.0.0.1:1'}")
     (warning,) = warnings_of(config)
     assert warning.startswith("models[0].pools[0].launcher: local replicas run on the machine of whichever gateway")
+
+
+HOOKS = "start: [a], observe: [a], stop: [a]"
+
+
+@pytest.mark.parametrize(
+    ("launchers", "said"),
+    [
+        (f"command: {{{HOOKS}, secrets: [STORE_URL, PATH]}}", "command.secrets[1]: no secret of this file"),
+        ("spot_prices: {command: [a], secrets: [OTHER]}", "spot_prices.secrets[0]: no secret of this file"),
+        ("spot_prices: {file: f, secrets: [STORE_URL]}", "spot_prices.secrets: only for a command"),
+    ],
+)
+def test_secrets_of_commands_are_those_of_the_file(
+    tmp_path: Path, launchers: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_URL", "redis://h")
+    more = f"store: {{url: {{env: STORE_URL}}}}\nlaunchers: {{{launchers}}}"
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, launched(), more=more)
+    assert f"launchers.{said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("spot", "warned"), [(1.9, False), (2.0, True), (2.5, True)])
+def test_preemptible_capacity_that_is_not_cheaper_is_warned_of(tmp_path: Path, spot: float, warned: bool) -> None:
+    config = loaded(tmp_path, launched(f"{GOOD}, spot_max: 2, spot_price_per_hour: {spot}"))
+    found = [warning for warning in warnings_of(config) if "spot_price_per_hour" in warning]
+    assert bool(found) is warned
+    assert all(warning.startswith("models[0].pools[0].scaling.spot_price_per_hour:") for warning in found)
+
+
+def test_a_file_of_spot_prices_that_is_not_there_is_warned_of(tmp_path: Path) -> None:
+    config = loaded(tmp_path, launched(), more="launchers: {spot_prices: {file: prices.json}}")
+    (found,) = [warning for warning in warnings_of(config) if "spot_prices" in warning]
+    assert found.startswith(f"launchers.spot_prices.file: {tmp_path}/prices.json is not there")
+    (tmp_path / "prices.json").write_text("{}")
+    assert not [warning for warning in warnings_of(config) if "spot_prices" in warning]

@@ -24,7 +24,7 @@ async def test_a_moderation_builds_missing_filters_once_and_off_the_event_loop(
         assert goes_on.wait(10)
         return TermFilter("email", ["mail"], words=False)
 
-    monkeypatch.setattr(filter_policies, "_prompt_filter", build)
+    monkeypatch.setattr(filter_policies, "prompt_filter", build)
     async with gateway_of(store_url, engine_of()) as client:
         asked = [
             asyncio.create_task(client.request("POST", "/v1/moderations", {"input": "a mail", "model": model}))

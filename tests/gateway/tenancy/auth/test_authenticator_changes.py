@@ -15,6 +15,7 @@ from gateway.store.lua_script import Script
 from gateway.tenancy.auth.authenticator import FRESH_SECONDS, OUTAGE_SECONDS, POLL_SECONDS
 from gateway.tenancy.auth.key_records import KeyChange
 from gateway.tenancy.limits.plans import Plans
+from gateway.tenancy.tenants.tenant_directory import Directory
 from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
 from tests.authentication import LOOKS_RIGHT, bearer, bench, config_of, refusal
 from tests.loops import until
@@ -366,3 +367,50 @@ async def test_lookups_and_polls_at_once_never_remember_what_was_true_before_a_c
             assert await refusal(b.auth, header) == "This API key has been revoked."
         stop.set()
         await asyncio.gather(*tasks)
+
+
+async def test_another_configuration_changes_what_remembered_keys_are(store_url: str) -> None:
+    """Without the store being asked: a change of the file counts during an outage, too."""
+    tenants = [{"name": "filed", "tier": "gold"}, {"name": "gone"}, {"name": "open", "on_store_failure": "fail_open"}]
+    async with bench(store_url, config=config_of(tenants=tenants)) as b:
+        await b.registry.create_tenant(Tenant(name="acme", tier="silver"), "t")
+        headers = {name: (await b.make(name, tenant=name))[1] for name in ("filed", "gone", "open", "acme")}
+        await b.auth.poll()
+        before = {name: await b.auth.authenticate(header) for name, header in headers.items()}
+        Plans("m", FREE).subscription(before["acme"])
+        reads = b.watched.reads
+        changed = config_of(tenants=[{"name": "filed", "tier": "bronze", "limits": {"rpm": 7}}, tenants[2]])
+        b.auth.use(Directory(b.watched, changed))
+        after = {name: await b.auth.authenticate(headers[name]) for name in ("filed", "open", "acme")}
+        assert b.watched.reads == reads
+        assert (after["filed"].tier.name, after["filed"].tenant.limits.rpm) == ("bronze", 7)
+        assert after["acme"] is before["acme"]
+        assert not after["acme"].subscriptions, "they were of the models of before"
+        with pytest.raises(TenantGone):
+            await b.auth.authenticate(headers["gone"])
+        b.watched.silent = {"run", "hgetall"}
+        b.now += OUTAGE_SECONDS / 2
+        with contextlib.suppress(StoreUnavailable):
+            await b.auth.poll()
+        assert (await b.auth.authenticate(headers["open"])).tenant.name == "open"
+
+
+async def test_a_change_in_the_store_is_not_lost_between_two_configurations(store_url: str) -> None:
+    """The directory of before is being read anew when another one takes its place."""
+    async with bench(store_url) as b:
+        await b.registry.create_tenant(Tenant(name="acme", tier="silver"), "t")
+        _, header = await b.make("k", tenant="acme")
+        await b.auth.poll()
+        await b.registry.replace_tenant(Tenant(name="acme", tier="gold"), "t")
+        other = Directory(b.watched, b.config)
+        read = b.watched.hgetall
+
+        async def slow(key: str) -> dict[bytes, bytes]:
+            found = await read(key)
+            b.auth.use(other)
+            return found
+
+        b.watched.hgetall = slow  # type: ignore[method-assign]
+        b.now += POLL_SECONDS
+        await b.auth.poll()
+        assert (await b.auth.authenticate(header)).tier.name == "gold"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.route_table import explanation_lines
+from gateway.cli.route.route_table import explanation_lines
 from routing.contracts.explanation import Candidate, RouteExplanation
 
 PARTS = ("wait", "compute", "prefill_steps_per_gpu", "room", "late")

@@ -1,8 +1,8 @@
-from gateway.admin.metrics_page import read_scaling_families
-from gateway.admin.scaling_metrics import scaling_families
+from gateway.admin.metrics.metrics_page import read_scaling_families
+from gateway.admin.metrics.scaling_metrics import scaling_families
 from gateway.scaling.status import FRESH_SECONDS, ForecastStatus, ScalingStatus
 from observability.exposition import exposition
-from observability.metrics import declarations as declared
+from observability.metrics import controller_declarations as declared
 from observability.metrics.metric import Metric
 from protos.errors import StoreUnavailable
 from tests.gateway.admin.scaling_samples import NOW, model, pool, progress, status

@@ -5,7 +5,7 @@ from typing import Final
 
 from gateway.scaling.status import FRESH_SECONDS, ForecastStatus, ModelStatus, PoolStatus, ScalingStatus
 from observability.exposition import Family
-from observability.metrics import declarations as declared
+from observability.metrics import controller_declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.names import label
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.model_patterns import covers, matches
+from gateway.config.models.model_patterns import covers, matches
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
+from gateway.admin.metrics.drift_metrics import drift_families
+from gateway.admin.metrics.reshape_metrics import reshape_families
+from gateway.admin.metrics.rollout_metrics import rollout_families
+from gateway.admin.metrics.scaling_metrics import scaling_families
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.admin.scaling_metrics import scaling_families
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
+from gateway.reshaping.shape_records import ShapeRecords
+from gateway.rollouts.drift.drift_view import DriftView
+from gateway.rollouts.rollout_records import Records
+from gateway.rollouts.shadow.shadow_sums import ShadowReport
 from gateway.scaling.status import ScalingStatus
 from gateway.telemetry.batched_reads import BatchedReads
 from gateway.telemetry.metrics_publisher import FOLDER
@@ -28,7 +35,10 @@ from protos.errors import StoreUnavailable
 if TYPE_CHECKING:
     from observability.metrics.otlp import MetricsExporter
 
+RolloutReader = Callable[[], Awaitable[tuple[Records, Sequence[ShadowReport]]]]
 ScalingReader = Callable[[], Awaitable[tuple[float, ScalingStatus | None]]]
+DriftReader = Callable[[], Awaitable[DriftView]]
+ShapeReader = Callable[[], Awaitable[ShapeRecords]]
 
 #: The number of series is bounded: keys have none of their own, and only so many tenants are shown by name.
 MOST_TENANTS: Final = 1000
@@ -42,16 +52,37 @@ class MetricsPage:
     """Collect all declared metrics. Concurrent readers share one collection."""
 
     def __init__(
-        self, config: Config, registry: Registry, store: ReadingStore, scaling: ScalingReader | None = None
+        self,
+        config: Config,
+        registry: Registry,
+        store: ReadingStore,
+        scaling: ScalingReader | None = None,
+        rollouts: RolloutReader | None = None,
+        drift: DriftReader | None = None,
+        shapes: ShapeReader | None = None,
     ) -> None:
-        """`scaling` reads what the controller has told; None: nothing scales."""
-        self._scaling = scaling
+        """`scaling`, `rollouts` and `shapes` read what controllers have told, `drift` how traffic has moved; None:
+        there is none of it.
+        """
+        self._scaling, self._rollouts, self._drift, self._shapes = scaling, rollouts, drift, shapes
         self._folder = config.state_dir / FOLDER
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry
         self._store = BatchedReads(store)
         self._building: asyncio.Task[bytes] | None = None
         self._exporter: MetricsExporter | None = None
+
+    def use(
+        self,
+        registry: Registry,
+        scaling: ScalingReader | None,
+        rollouts: RolloutReader | None,
+        drift: DriftReader | None,
+        shapes: ShapeReader | None,
+    ) -> None:
+        """Read the limits of these tenants from now on, and all else through the others."""
+        self._registry, self._scaling, self._rollouts, self._drift = registry, scaling, rollouts, drift
+        self._shapes = shapes
 
     def start_export(self, otlp: MetricsOtlp) -> None:
         """Send all families to a collector too, from a thread, until `aclose`."""
@@ -82,12 +113,15 @@ class MetricsPage:
 
     async def families(self) -> tuple[list[Family], float]:
         """Return all families with series, and when the workers began to count, in seconds since 1970."""
-        (counted, started), of_store, of_scaling = await asyncio.gather(
+        (counted, started), *others = await asyncio.gather(
             asyncio.to_thread(self._counted),
             store_families(self._registry, self._store),
             read_scaling_families(self._scaling),
+            read_rollout_families(self._rollouts),
+            read_drift_families(self._drift),
+            read_shape_families(self._shapes),
         )
-        return [*counted, *of_store, *of_scaling], started
+        return [*counted, *(family for families in others for family in families)], started
 
     async def _text(self) -> bytes:
         families, _ = await self.families()
@@ -128,6 +162,40 @@ async def read_scaling_families(read: ScalingReader | None) -> list[Family]:
     except (StoreUnavailable, TimeoutError):
         return []
     return scaling_families(now, status)
+
+
+async def read_rollout_families(read: RolloutReader | None) -> list[Family]:
+    """Read what the controller of rollouts has told; nothing where nothing goes by version, or without the store."""
+    if read is None:
+        return []
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            records, shadows = await read()
+    except (StoreUnavailable, TimeoutError):
+        return []
+    return rollout_families(records, shadows)
+
+
+async def read_drift_families(read: DriftReader | None) -> list[Family]:
+    """Read how models drift; nothing where none is looked at, or the store does not answer."""
+    if read is None:
+        return []
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            return drift_families(await read())
+    except (StoreUnavailable, TimeoutError):
+        return []
+
+
+async def read_shape_families(read: ShapeReader | None) -> list[Family]:
+    """Read what the controller of shapes has told; nothing where no shape changes, or the store does not answer."""
+    if read is None:
+        return []
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            return reshape_families(await read())
+    except (StoreUnavailable, TimeoutError):
+        return []
 
 
 async def get_metrics(call: Call[NoQuery, None]) -> bytes:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from opentelemetry.sdk.metrics.export import MetricsData
 
-from gateway.admin import metrics_page as metrics
-from gateway.admin.metrics_page import MetricsPage
+from gateway.admin.metrics import metrics_page as metrics
+from gateway.admin.metrics.metrics_page import MetricsPage
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
 from gateway.store.store_client import Store

@@ -169,3 +169,16 @@ def test_usage(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
         main(["route", "explain", *arguments.split()])
     assert caught.value.code == 2
     assert "usage: penstock" in capsys.readouterr().err
+
+
+def test_the_gateway_of_a_configuration_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    with listening(models("m"), EXPLAINED) as gateway:
+        host, port = gateway.address.split(":")
+        pools = "[{name: p, engine: openai, replicas: ['http://a/v1']}]"
+        path.write_text(f"listen: {{host: {host}, port: {port}}}\nmodels: [{{name: m, context: 9, pools: {pools}}}]\n")
+        assert main(["route", "explain", "--config", str(path), "Hello!"]) == 0
+    assert "p/1" in capsys.readouterr().out
+    path.write_text("models: 1")
+    assert main(["route", "explain", "--config", str(path), "Hello!"]) == 1
+    assert capsys.readouterr().err.startswith(f"penstock route: {path}: models: expected")

@@ -10,7 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from gateway.cli.live_gateway import KEY_VARIABLE, LiveGateway, LiveGatewayError, api_key
-from gateway.cli.route_table import explanation_lines
+from gateway.cli.route.route_table import explanation_lines
+from gateway.config.errors import ConfigError
+from gateway.config.network.hosts import local_url
+from gateway.reload.serving_config import serving_config
 from observability.terminal import fail, print_json
 from routing.contracts.explanation import RouteExplanation
 
@@ -34,7 +37,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     prompt.add_argument("text", metavar="TEXT", nargs="?", help="what a user says")
     prompt.add_argument("--prompt-file", metavar="FILE", help="a file with what a user says; -: standard input")
     prompt.add_argument("--prompt-tokens", type=_count, metavar="N", help="say something of about N tokens")
-    explain.add_argument("--url", default=_URL, help=f"where the gateway is (default: {_URL})")
+    where = explain.add_mutually_exclusive_group()
+    where.add_argument("--url", help=f"where the gateway is (default: {_URL})")
+    where.add_argument(
+        "--config", type=Path, metavar="FILE", help="the gateway on this machine with that configuration"
+    )
     explain.add_argument("--model", metavar="NAME", help="which model (default: the only one)")
     explain.add_argument("--max-tokens", type=_count, metavar="N", help="how long the answer may be")
     explain.add_argument("--key-file", type=Path, metavar="FILE", help=f"has the API key, instead of {KEY_VARIABLE}")
@@ -44,17 +51,26 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _explain(arguments: argparse.Namespace) -> int:
     try:
-        gateway = LiveGateway(arguments.url, api_key(arguments.key_file))
+        gateway = LiveGateway(_url(arguments), api_key(arguments.key_file))
         text = _prompt(arguments)
         model = arguments.model or _only_model(gateway)
         explanation = _explanation(gateway, model, text, arguments.max_tokens)
     except LiveGatewayError as error:
         return fail("route", _advised(error))
+    except ConfigError as error:
+        return fail("route", str(error))
     if arguments.json:
         print_json(explanation)
     else:
         print("\n".join(explanation_lines(explanation, shutil.get_terminal_size().columns)))
     return 0
+
+
+def _url(arguments: argparse.Namespace) -> str:
+    if arguments.config is None:
+        return arguments.url or _URL
+    listen = serving_config("route", arguments.config).listen
+    return local_url("http" if listen.tls is None else "https", listen.host, listen.port)
 
 
 def _prompt(arguments: argparse.Namespace) -> str:

@@ -1,0 +1,1 @@
+"""`penstock route explain`: where a request would go, and why."""
