@@ -11,16 +11,20 @@ UNIT := $(addprefix tests/,architecture contract docs observability protos repli
 	$(addprefix tests/routing/,contracts dispatch estimates fleet health policies prefix)
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
-# Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
+# Where `make test-clients` puts clients that want versions of their own; one wants torch, 6 GB, and NODE's are of another language.
 CLIENTS := .venv-clients
+CLIENTS_TORCH := .venv-clients-torch
 NODE := tests/clients/node
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FAILED := pip could not install what is above; every requirement has wheels for Linux and macOS (x86_64, arm64), no compiler is needed. It was installing
-LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	--quiet
+# Of mistral-common the image uses a file, and of tokenizers nothing that downloads: what they need besides is left out.
+NOT_IN_IMAGE := hf-xet huggingface-hub pillow pycountry pydantic pydantic-core pydantic-extra-types
+LOCK = $(COMPILE) --extra bench --extra kubernetes --extra triton --group build
 
-.PHONY: up lint check test test-drills test-real test-clients lock proto docs clean
+.PHONY: up lint check test test-drills test-kubernetes test-real test-clients lock proto docs chart clean
 
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
@@ -37,12 +41,16 @@ check: lint
 # The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
 check test: export PYTHONDONTWRITEBYTECODE =
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not drill" $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not drill and not kubernetes" $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest $(ALONE)
 
 # What takes minutes for each fault; one at a time, since the machine shall be busy with nothing else.
 test-drills: $(VENV)/.installed-dev
 	$(BIN)/pytest -m drill tests/e2e
+
+# A real control plane, whose programs are built once, for a quarter of an hour; nodes are played, see tests/kubernetes.
+test-kubernetes: $(VENV)/.installed-dev
+	$(BIN)/pytest -rs -m kubernetes tests/kubernetes
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
@@ -55,11 +63,17 @@ $(REAL)/.installed: requirements-real.txt | $(VENV)/bin/python
 test-clients: $(VENV)/.installed-dev $(CLIENTS)/.installed
 	@command -v npm >/dev/null && $(MAKE) --silent $(NODE)/node_modules/.installed || \
 		echo "npm is not here, or cannot install $(NODE): the clients for Node are skipped"
-	PENSTOCK_CLIENTS=$(abspath $(CLIENTS)) $(BIN)/pytest -rs tests/clients
+	@$(MAKE) --silent $(CLIENTS_TORCH)/.installed || echo "pip cannot install requirements-clients-torch.txt: guidellm is skipped"
+	PENSTOCK_CLIENTS=$(abspath $(CLIENTS)) PENSTOCK_CLIENTS_TORCH=$(abspath $(CLIENTS_TORCH)) $(BIN)/pytest -rs tests/clients
 
 $(CLIENTS)/.installed: requirements-clients.txt | $(VENV)/bin/python
 	@$(BIN)/python -m venv $(CLIENTS)
 	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.txt
+	@touch $@
+
+$(CLIENTS_TORCH)/.installed: requirements-clients-torch.txt | $(VENV)/bin/python
+	@$(BIN)/python -m venv $(CLIENTS_TORCH)
+	@$(CLIENTS_TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients-torch.txt
 	@touch $@
 
 $(NODE)/node_modules/.installed: $(NODE)/package-lock.json
@@ -84,14 +98,23 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 lock:  # needs uv on the path
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --group dev --constraints requirements.txt --output-file requirements-dev.txt
+	$(COMPILE) --extra kubernetes --extra s3 --extra triton --constraints requirements-dev.txt \
+		$(addprefix --no-emit-package ,$(NOT_IN_IMAGE)) --output-file deploy/requirements.txt
+	uv pip compile --group image --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --quiet --output-file deploy/requirements-build.txt
 	uv pip compile --group real --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --quiet --output-file requirements-real.txt
 	uv pip compile --group clients --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --quiet --output-file requirements-clients.txt
+	uv pip compile --group clients-torch --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --quiet --output-file requirements-clients-torch.txt
 	cd $(NODE) && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 proto: $(VENV)/.installed-dev
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protos/replica.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protos/replica.proto protos/ext_proc.proto protos/external_scaler.proto
+
+chart: $(VENV)/.installed-dev  # needs helm on the path
+	$(BIN)/python -m tools.chart
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/penstock schema --markdown > docs/configuration.md
@@ -103,4 +126,4 @@ docs: $(VENV)/.installed-dev
 	mv docs/observability.md.new docs/observability.md
 
 clean:
-	rm -rf $(VENV) $(REAL) $(CLIENTS) $(NODE)/node_modules .penstock
+	rm -rf $(VENV) $(REAL) $(CLIENTS) $(CLIENTS_TORCH) $(NODE)/node_modules .penstock

@@ -170,6 +170,7 @@ def config_of(
     files: Any = None,
     batches: Any = None,
     responses: Any = None,
+    kubernetes: Any = None,
     **listen: Any,
 ) -> Config:
     """A configuration with one pool of replicas that run already, and perhaps a tenant."""
@@ -191,7 +192,7 @@ def config_of(
     }
     if observability is not None:
         sections["observability"] = observability
-    own = {"safety": safety, "files": files, "batches": batches, "responses": responses}
+    own = {"safety": safety, "files": files, "batches": batches, "responses": responses, "kubernetes": kubernetes}
     sections |= {name: section for name, section in own.items() if section is not None}
     return msgspec.convert(sections, Config)
 
@@ -248,7 +249,7 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gateway.server.app.Gateway", make)
         patch.setattr(
-            "gateway.server.gateway.load_tokenizer",
+            "gateway.server.serve_model.load_tokenizer",
             lambda source, shared: load_tokenizer(None, shared) if source is None else tekken(),
         )
         app: Any = gateway.server.app.build(config)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from replicas.server_tls import ServerTls
+from protos.server_tls import ServerTls
 from routing.transports.replica_tls import TlsFiles
 
 _PEM = serialization.Encoding.PEM
@@ -56,10 +56,13 @@ class Authority:
         self.ca = folder / f"{name}.pem"
         self.ca.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(_PEM))
 
-    def signed(self, name: str = "server", *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> Signed:
-        """A certificate for some hosts."""
+    def signed(
+        self, name: str = "server", *, hosts: tuple[str, ...] = ("127.0.0.1", "localhost"), organization: str = ""
+    ) -> Signed:
+        """A certificate for some hosts. Kubernetes takes the organization of a client's as its group."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+        subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = self._builder(subject, key).add_extension(
             x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False
         )

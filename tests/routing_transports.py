@@ -31,6 +31,7 @@ class Client:
     """The `Receiver` of one request, and its reader."""
 
     sequence = 0
+    most_tokens = 0
 
     def __init__(self, sequences: int = 1) -> None:
         self.sequences = sequences

@@ -62,7 +62,17 @@ class Caller:
         method, target, _ = first.split(" ")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         assert len(headers) == len(lines)
+        if headers.get("transfer-encoding") == "chunked":
+            return Heard(method, target, headers, await self._chunks())
         return Heard(method, target, headers, await self._reader.readexactly(int(headers.get("content-length", "0"))))
+
+    async def _chunks(self) -> bytes:
+        body = b""
+        while size := int(await self._reader.readline(), 16):
+            body += await self._reader.readexactly(size)
+            await self._reader.readexactly(2)
+        await self._reader.readexactly(2)
+        return body
 
     async def say(self, data: bytes) -> None:
         self.writer.write(data)

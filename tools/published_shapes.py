@@ -28,6 +28,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     "openai.ResponseStreamEvent": openai.types.responses.ResponseStreamEvent,
     "openai.ResponseItem": openai.types.responses.ResponseItem,
     "openai.InputTokenCountResponse": openai.types.responses.InputTokenCountResponse,
+    "openai.CompactedResponse": openai.types.responses.CompactedResponse,
     "openai.Conversation": openai.types.conversations.Conversation,
     "openai.ConversationItem": openai.types.conversations.ConversationItem,
     "anthropic.Message": anthropic.types.Message,
@@ -37,9 +38,21 @@ _ANSWERS: Final[dict[str, Any]] = {
 _LEFT_OUT: Final = ("title", "description", "default", "discriminator")
 _TEXT: Final = {"type": "string"}
 _OPTIONAL_TEXT: Final = {"type": ["string", "null"]}
+_IDS: Final = {"type": ["array", "null"], "items": {"type": "integer"}}
+_SCORES: Final = {"type": "array", "items": {"type": ["object", "null"]}}
+_OF_PROMPT: Final = {"prompt_token_ids": _IDS, "prompt_logprobs": _SCORES}
 #: Fields and values beyond the published shapes, as other servers answer.
 _ADDED: Final[dict[str, dict[str, Any]]] = {
+    "openai.ChatCompletion": _OF_PROMPT,
+    "openai.ChatCompletionChunk": {"prompt_token_ids": _IDS},
     "openai.ChatCompletionMessage": {"reasoning_content": _OPTIONAL_TEXT},
+    # Its text says that a user's messages are there.
+    "openai.CompactedResponse": {
+        "output": {"type": "array", "items": {"$ref": "#/components/schemas/openai.ResponseItem"}}
+    },
+    "openai.CompletionChoice": {"token_ids": _IDS, **_OF_PROMPT},
+    "openai.openai__types__chat__chat_completion__Choice": {"token_ids": _IDS},
+    "openai.openai__types__chat__chat_completion_chunk__Choice": {"token_ids": _IDS},
     "openai.ChoiceDelta": {"reasoning_content": _OPTIONAL_TEXT},
     "openai.Embedding": {"embedding": {"anyOf": [{"type": "array", "items": {"type": "number"}}, _TEXT]}},
     "openai.Model": {"max_model_len": {"type": "integer"}, "parent": _TEXT},

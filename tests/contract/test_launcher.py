@@ -1,4 +1,4 @@
-"""What every launcher must do: processes of this machine, and an operator's commands."""
+"""What every launcher must do: processes of this machine, an operator's commands, and pods of Kubernetes."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -10,13 +10,18 @@ from protos.launch_step import LaunchStep
 from replicas.launchers.launcher import LaunchedReplica, Launcher
 from tests.launched import command, ended, local, order
 from tests.loops import SOON_SECONDS
+from tests.played_workloads import ClosingLauncher, cluster_beside
 
 Make = Callable[[], Launcher]
 
 
-@pytest.fixture(params=["local", "command"])
+@pytest.fixture(params=["local", "command", "kubernetes"])
 def make(request: pytest.FixtureRequest, state_dir: Path) -> Iterator[Make]:
     """Makes launchers of the same replicas, as each controller has its own."""
+    if request.param == "kubernetes":
+        with cluster_beside(state_dir) as (cluster, played):
+            yield lambda: ClosingLauncher(cluster, played)
+        return
     with ended(state_dir):
         yield lambda: local(state_dir) if request.param == "local" else command(state_dir / "cloud")
 

@@ -1,9 +1,7 @@
 """What every `OutputFormat` and its parsers keep to, and the parsers of forced calls, too."""
 
-import itertools
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import orjson
 import pytest
@@ -11,93 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.text.parsing.families.family_registry import FAMILIES, HARMONY, THINK_TAGS, output_format
+from gateway.text.parsing.families.family_registry import CHANNELS, FAMILIES, THINK_TAGS, output_format
 from gateway.text.parsing.forced import forced_parser
 from gateway.text.parsing.offered_tools import ToolChoice, ToolUse
 from gateway.text.parsing.parser import OutputParser
 from gateway.text.tokens.detokenizer import is_calm
 from tests.gateway.text.parsing.answers import CLOCK, SEARCH, SINGLE, USE, WEATHER, Call, answer, fed, joined
+from tests.gateway.text.parsing.written_calls import WRITTEN
 
 CITY = '{"city": "Paris"}'
 NESTED = '{"city": "a } ] \\" {", "options": {"x": [1, {"y": "é \\\\"}], "z": null}}'
 
 
-class Family(NamedTuple):
-    """How a family writes calls: each as text, what joins them, and what stands around them all."""
-
-    write: Callable[[str, str], str]
-    between: str = ""
-    before: str = ""
-    after: str = ""
-    #: What else its texts are put together from.
-    parts: tuple[str, ...] = ()
-
-    def calls(self, *calls: tuple[str, str]) -> str:
-        return self.before + self.between.join(self.write(*call) for call in calls) + self.after
-
-
-def pythonic(name: str, arguments: str) -> str:
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in orjson.loads(arguments).items())})"
-
-
-def glm45(name: str, arguments: str) -> str:
-    pairs = "".join(
-        f"<arg_key>{key}</arg_key>\n<arg_value>{value if isinstance(value, str) else orjson.dumps(value).decode()}"
-        "</arg_value>\n"
-        for key, value in orjson.loads(arguments).items()
-    )
-    return f"<tool_call>{name}\n{pairs}</tool_call>"
-
-
 CALL_PARTS = ("[", "]", "(", ")", ",", "=", ";", "'", "\\", " ", "\n", "get_weather", "x", '"name"', '"parameters"')
-COUNT = itertools.count()
-WRITTEN = {
-    "hermes": Family(
-        lambda name, arguments: f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
-        "\n",
-        parts=("<tool_call>", "</tool_call>", '{"name": "search", "arguments": '),
-    ),
-    "llama3_json": Family(
-        lambda name, arguments: f'{{"name": "{name}", "parameters": {arguments}}}',
-        "; ",
-        parts=("<|python_tag|>", '{"name": "search", "parameters": '),
-    ),
-    "pythonic": Family(pythonic, ", ", "[", "]", ("<|python_start|>", "<|python_end|>", "[search(query=")),
-    "mistral": Family(
-        lambda name, arguments: f"[TOOL_CALLS]{name}[ARGS]{arguments}",
-        parts=("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "123456789", '[{"name": "search", "arguments": '),
-    ),
-    "deepseek_v3": Family(
-        lambda name, arguments: (
-            f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```<｜tool▁call▁end｜>"
-        ),
-        "\n",
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁calls▁end｜>",
-        ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "search", "function", "\n```json", "<｜tool▁call▁end｜>"),
-    ),
-    "kimi_k2": Family(
-        lambda name, arguments: (
-            f"<|tool_call_begin|>functions.{name}:{next(COUNT)}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>"
-        ),
-        "",
-        "<|tool_calls_section_begin|>",
-        "<|tool_calls_section_end|>",
-        ("<|tool_call_begin|>", "functions.search:0", "<|tool_call_argument_begin|>", "<|tool_call_end|>"),
-    ),
-    "glm45": Family(
-        glm45,
-        "\n",
-        parts=("<tool_call>", "search", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"),
-    ),
-    "harmony": Family(
-        lambda name, arguments: (
-            f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}<|call|>"
-        ),
-        "<|start|>assistant",
-        parts=("<|start|>", "<|channel|>", "final", "analysis", "to=functions.search", "<|message|>", "<|end|>"),
-    ),
-}
+#: Families that have calls at the answer's begin only, or channels.
+LEADING = {*CHANNELS, "llama3_json", "pythonic", "phi4_mini"}
 UNITS = (
     *("<", "{", "[", "\\", '"', " ", "a", '{"name":', "[search(", '[{"name": "search", "arguments": {}},'),
     *("<tool_call>", "[TOOL_CALLS]", "<|channel|>", "<|tool_call_begin|>", "<｜tool▁call▁begin｜>", "<think>"),
@@ -117,7 +43,7 @@ def every_parser() -> list[tuple[str, Callable[[], OutputParser]]]:
     """All that parsers are made for, by a name to tell them by."""
     made: list[tuple[str, Callable[[], OutputParser]]] = []
     for name in FAMILIES["tools"]:
-        reasoning = HARMONY if name == HARMONY else "think"
+        reasoning = name if name in CHANNELS else "think"
         made += [
             (name, lambda name=name: parser_of(name, None, USE)),  # type: ignore[misc]
             (f"{name}, one call", lambda name=name: parser_of(name, None, SINGLE)),  # type: ignore[misc]
@@ -196,7 +122,7 @@ def flowing(parser: OutputParser, pieces: Iterable[str]) -> tuple[list[Delta], i
 @given(cut_texts())
 @settings(max_examples=40, deadline=None)
 def test_text_that_calls_nothing_comes_back_as_it_was(name: str, cut: tuple[str, list[str]]) -> None:
-    if name == HARMONY:
+    if name in CHANNELS:
         return
     unknown = ToolUse((CLOCK,))
     got = answer(parser_of(name, None, unknown), *cut[1])
@@ -219,7 +145,7 @@ def test_without_tools_there_is_nothing_to_parse(name: str) -> None:
     form = output_format(name, None)
     assert form is not None
     assert form.calls
-    if name != HARMONY:
+    if name not in CHANNELS:
         for use in (None, ToolUse(()), ToolUse(USE.tools, ToolChoice.NONE)):
             assert form.parser(use, "") is None
     written = WRITTEN[name].calls(("search", CITY))
@@ -259,7 +185,7 @@ def test_a_call_begins_with_its_name(name: str) -> None:
 
 @families
 def test_arguments_come_as_they_are_written(name: str) -> None:
-    if name == "pythonic":
+    if name in {"pythonic", "lfm2"}:
         return
     parser = parser_of(name, None, USE)
     text = WRITTEN[name].calls(("search", '{"query": "a long question"}'))
@@ -308,12 +234,12 @@ def test_a_call_cut_short(name: str, calls: int) -> None:
         for call, all_of_it in zip(got.calls, whole, strict=False):
             assert all_of_it.arguments.startswith(call.arguments)
         if not got.calls:
-            assert got.text in {text[:end], ""} if name == HARMONY else got.text == text[:end]
+            assert got.text in {text[:end], ""} if name in CHANNELS else got.text == text[:end]
 
 
 @families
 def test_text_before_and_after(name: str) -> None:
-    if name in {"llama3_json", "pythonic", HARMONY}:  # these have calls at the answer's begin only, or channels
+    if name in LEADING:
         return
     text = "I look.\n" + WRITTEN[name].calls(("search", CITY)) + "\n\nNow then."
     got = answer(parser_of(name, None, USE), *text)
@@ -324,7 +250,7 @@ def test_text_before_and_after(name: str) -> None:
 @families
 @pytest.mark.parametrize("opened", [False, True])
 def test_thoughts_before_calls(name: str, opened: bool) -> None:
-    if name == HARMONY:
+    if name in CHANNELS:
         return
     text = "\nLet me see: <tool_call> [\n</think>\n\n" + WRITTEN[name].calls(("search", CITY))
     parser = parser_of(name, "think", USE, "<|assistant|><think>\n" if opened else "<|assistant|>")

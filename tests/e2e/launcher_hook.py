@@ -13,14 +13,17 @@ from pathlib import Path
 import msgspec
 
 from gateway.config.load import load_config
+from gateway.config.secret_variables import LateSecrets
 from gateway.scaling.build_launchers import build_launchers
 from replicas.launchers.launcher import ReplicaOrder
 
 HANG_SECONDS = 60.0
+#: What `observe` tells of a replica, as docs/scaling.md has it.
+TOLD = ("id", "model", "pool", "step", "since", "address", "spot", "problem", "preempted_at")
 
 
 def main(path: Path, action: str) -> None:
-    launcher = build_launchers(load_config(path))["local"]
+    launcher = build_launchers(load_config(path), LateSecrets())["local"]
     given = json.loads(sys.stdin.read())
     found: dict[str, object] = {}
     if action == "start":
@@ -31,7 +34,7 @@ def main(path: Path, action: str) -> None:
     elif action == "stop":
         asyncio.run(launcher.stop(given["ids"], given["grace_seconds"]))
     else:
-        found = {"replicas": list(asyncio.run(launcher.observe()))}
+        found = {"replicas": [{name: getattr(one, name) for name in TOLD} for one in asyncio.run(launcher.observe())]}
     sys.stdout.buffer.write(msgspec.json.encode(found))
 
 

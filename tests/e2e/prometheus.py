@@ -1,18 +1,27 @@
 """A real Prometheus for a test, in a folder of its own, and what its HTTP API says."""
 
+import contextlib
 import json
 import math
 import shutil
 import subprocess
+import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.stack import eventually
 from tests.ports import free_port
+from tools.dashboards.alert import Alert
+from tools.dashboards.dashboard import Dashboard
+from tools.dashboards.objectives import Objectives
+from tools.dashboards.rules import alert_rules
 
 BINARY = shutil.which("prometheus")
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -94,3 +103,76 @@ scrape_configs:
         """The data of an answer."""
         with _DIRECT.open(f"http://127.0.0.1:{self._port}/api/v1/{path}", timeout=20) as answer:
             return json.load(answer)["data"]
+
+
+@contextlib.contextmanager
+def watched(page: Callable[[], bytes]) -> Iterator[Prometheus]:
+    """One that scrapes this page, with the alerts' rules."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = page()
+            self.send_response(200)
+            self.send_header("content-type", "text/plain; version=0.0.4")
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory(prefix="penstock-prom-") as name:
+        key = Path(name) / "key"
+        key.write_text("sk")
+        rules = {"alerts.yaml": alert_rules(Objectives(), interval="1s")}
+        watching = Prometheus(Path(name) / "prometheus", f"127.0.0.1:{server.server_port}", key, rules)
+        try:
+            watching.start()
+            yield watching
+        finally:
+            watching.close()
+            server.shutdown()
+            server.server_close()
+
+
+def all_have_data(
+    prometheus: Prometheus, dashboard: Dashboard, put_in: Callable[[str], str], metric: str = "", without: str = "none"
+) -> None:
+    """Wait until each query of a dashboard's panels about a metric has data, or about any but one.
+
+    `put_in` fills its variables in.
+    """
+    empty = {
+        f"{panel.title}: {query.legend}": query
+        for panel in dashboard.panels
+        for query in panel.queries
+        if metric in query.expr and without not in query.expr
+    }
+    assert empty
+
+    def filled() -> bool:
+        for name, query in list(empty.items()):
+            if prometheus.numbers(put_in(query.expr), instant=query.instant):
+                del empty[name]
+        return not empty
+
+    try:
+        eventually(filled, "every panel has data", 10)
+    except AssertionError as error:
+        error.add_note("\n".join(f"{name}: {query.expr}" for name, query in empty.items()))
+        raise
+
+
+def all_compare(prometheus: Prometheus, alerts: Iterable[Alert]) -> None:
+    """Check that each alert has something to compare, and that every rule is evaluated."""
+    empty = {
+        alert.name: value
+        for alert in alerts
+        for value in alert.condition.values
+        if not prometheus.numbers(value, instant=True)
+    }
+    assert empty == {}
+    rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+    assert {rule["health"] for rule in rules} == {"ok"}

@@ -174,7 +174,8 @@ class Stack:
         return self.pids("valkey-server")
 
     def replica_socket(self, number: int = 0) -> Path:
-        return self.state_dir / f"replica-0-0-{number}.sock"
+        (found,) = self.state_dir.glob(f"replica-*-{number}.sock")
+        return found
 
     def signal(self, number: signal.Signals, *, group: bool = False) -> None:
         """To the supervisor alone, or to its group as a terminal's Ctrl-C does."""

@@ -12,11 +12,13 @@ import msgspec
 import pytest
 
 from gateway.admin.live.live_snapshot import scaling_live
+from gateway.admin.live.view import RolloutLive
 from gateway.scaling.status import ScalingStatus
 from tests.e2e.conftest import running
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
+from tests.gateway.admin import rollout_samples as rollouts
 from tests.gateway.admin.scaling_samples import NOW, at_zero, model, pool, progress, status
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -259,7 +261,8 @@ def scaling_event(site: Stack, found: ScalingStatus, now: float) -> str:
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_what_scales_is_shown(browser: Any, site: Stack, width: int, scheme: str) -> None:
     console = Console(browser, site, width, scheme)
-    grows = model(pools=[pool(failed=[progress(8, "failed", problem=HOSTILE)])], budget_per_hour=20.0)
+    named = msgspec.structs.replace(progress(8, "failed", problem=HOSTILE), id="a-pool-with-a-long-name-" + "0af3" * 9)
+    grows = model(pools=[pool(failed=[named])], budget_per_hour=20.0, fixed={"own": 2})
     body = scaling_event(site, status(models=[grows, at_zero()]), NOW)
     console.page.route(
         "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
@@ -269,11 +272,21 @@ def test_what_scales_is_shown(browser: Any, site: Stack, width: int, scheme: str
     page.locator("#scaling").wait_for()
     grown, zero = page.locator(".scaled").all()
     assert grown.locator(".cost").inner_text() == "$12.50 of $20.00 an hour"
-    for text in ("2 ready of 5 wanted", "the load needs 4", "needed by the load 4", "3 starting"):
+    texts = (
+        "2 ready of 5 wanted",
+        "the load needs 4",
+        "needed by the load 4",
+        "3 starting",
+        "2 more without a launcher",
+    )
+    for text in texts:
         grown.get_by_text(text).first.wait_for()
     start = grown.locator(".start", has=page.get_by_text("small-5", exact=True))
     assert start.locator(".step").inner_text() == "warm up · 8 s"
     assert [mark.get_attribute("data-at") for mark in start.locator("i").all()] == ["done", "done", "done", "now"]
+    assert page.evaluate(
+        "[...document.querySelectorAll('.start .name')].every(one => one.scrollWidth <= one.clientWidth)"
+    ), "names are whole"
     assert grown.locator(".start .why").last.text_content() == HOSTILE
     assert "at zero" in zero.inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -290,3 +303,126 @@ def test_a_controller_that_is_gone_is_said(console: Console) -> None:
     console.enter("any")
     page.get_by_text("no controller: nothing is started or stopped since").wait_for()
     assert page.locator("#scaling[data-old]").count() == 1
+
+
+def rollout_event(site: Stack, found: list[RolloutLive], now: float) -> str:
+    """An event as the admin API would send it if these rollouts were in its store."""
+    live = json.loads(admin(site, "GET", "/admin/live?once=1")[2])
+    return f"event: live\ndata: {json.dumps(live | {'time': now, 'rollouts': msgspec.to_builtins(found)})}\n\n"
+
+
+def show_rollout(console: Console, found: list[RolloutLive], now: float, path: str = "") -> Any:
+    """Open the console over these rollouts."""
+    body = rollout_event(console.site, found, now)
+    earlier = [
+        rollouts.event(1, 0, phase="rolling_back", rollout="old", candidate="v0", cause="worse", reason="v0 was slow"),
+        rollouts.event(2, 5, phase="rolled_back", rollout="old", candidate="v0", cause="drained", reason="v0 is empty"),
+    ]
+    answers = {
+        "series": msgspec.json.encode({"series": [rollouts.series()]}),
+        "history": msgspec.json.encode({"events": earlier}),
+    }
+    console.page.route(
+        "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+    )
+    console.page.route(
+        re.compile("/admin/rollouts/(series|history)"),
+        lambda route: route.fulfill(
+            status=200, content_type="application/json", body=answers[route.request.url.split("/")[-1].split("?")[0]]
+        ),
+    )
+    console.page.goto(f"http://127.0.0.1:{console.site.admin_port}/console{path}")
+    console.enter("any")
+    return console.page
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_a_rollout_has_a_page(browser: Any, site: Stack, width: int, scheme: str) -> None:
+    console = Console(browser, site, width, scheme)
+    page = show_rollout(console, rollouts.live_rollouts(rollouts.rollout()), rollouts.STARTED + 185)
+    page.get_by_text("no rollout so far").wait_for()
+    page.get_by_role("link", name="Details of the rollout of mixtral-8x7b").click()
+    page.get_by_role("heading", name="mixtral-8x7b").wait_for()
+    assert page.locator("#fleet").is_hidden()
+    assert page.locator("#rollout-stages [aria-current=step]").inner_text().split("\n")[:2] == ["●", "50 %"]
+    assert page.locator("#rollout-stages [data-state=done]").count() == 4
+    console.until("document.querySelectorAll('#rollout-charts .line-candidate[d*=L]').length === 4")
+    worse = page.locator("#rollout-measures tr[data-health=bad]")
+    assert "first token, prompts 1,024 to 4,096" in worse.inner_text()
+    assert "1.31 (1.18 to 1.46)" in worse.inner_text()
+    page.get_by_text("v0: rolled back").wait_for()
+    page.get_by_text("v0 was slow").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("link", name="All models").click()
+    page.locator("#rollout-cards").wait_for()
+    assert page.locator("#rollout-page").is_hidden()
+    console.close()
+
+
+def test_a_rollback_says_when_and_why(console: Console) -> None:
+    back = rollouts.rollout(rollouts.BACK, ended=rollouts.STARTED + 206)
+    page = show_rollout(
+        console, rollouts.live_rollouts(back, verdict=None), rollouts.STARTED + 999, "#rollout/mixtral-8x7b"
+    )
+    page.get_by_text("Rolled back at").wait_for()
+    assert re.match(r"Rolled back at .*: first tokens of prompts", page.locator("#rollout-why").inner_text())
+    assert page.locator("#rollout-stages [data-state=bad]").inner_text().split("\n")[1] == "50 %"
+    assert page.locator("#rollout-charts .mark-bad").count() > 0
+    assert page.locator(".orders button:visible").count() == 0
+    page.get_by_text("worse: first tokens are slower").wait_for()
+
+
+def test_a_rollout_is_ordered_and_a_refusal_is_said(console: Console) -> None:
+    named = rollouts.rollout(reason=HOSTILE, candidate=HOSTILE)
+    page = show_rollout(console, rollouts.live_rollouts(named), rollouts.STARTED + 185, "#rollout/mixtral-8x7b")
+    ordered: list[tuple[str, str]] = []
+
+    def take(route: Any) -> None:
+        ordered.append((route.request.url.split("/admin/")[1], route.request.post_data))
+        route.fulfill(status=200, content_type="application/json", body="{}")
+
+    page.route("**/admin/rollouts/pause", take)
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog", name="Pause the rollout of mixtral-8x7b?").wait_for()
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    page.get_by_text("It is ordered").wait_for()
+    assert ordered == [("rollouts/pause", '{"model":"mixtral-8x7b"}')]
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Abort").click()
+    page.get_by_role("button", name="Abort", exact=True).last.click()
+    page.get_by_text("That failed").wait_for()
+    assert HOSTILE in str(page.locator("#rollout-versions").text_content())
+    assert page.evaluate("window.ran") is None
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (390, "light"), (1440, "light"), (1440, "dark")])
+def test_host_groups_are_shown(browser: Any, site: Stack, width: int, scheme: str) -> None:
+    console = Console(browser, site, width, scheme)
+
+    live = json.loads(admin(site, "GET", "/admin/live?once=1")[2])
+    wide, parked = live["models"][0]["pools"][0]["replicas"]
+    place = {"name": "node-1", "gpus": 4, "first": 0, "last": 3, "change": 7}
+    wide |= {
+        "shape": {"tp": 4, "ep": 1, "pp": 1},
+        "group": {**place, "gpu": 0, "state": "changing", "failure": f"no memory {HOSTILE}"},
+    }
+    parked |= {
+        "state": "parked",
+        "reason": "its GPU belongs to a wider replica of its host group",
+        "share": 0.0,
+        "group": {**place, "gpu": 1, "state": "parked", "failure": ""},
+    }
+    body = f"event: live\ndata: {json.dumps(live)}\n\n"
+    console.page.route(
+        "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+    )
+    page = console.open()
+    console.enter("any")
+    page.locator("#board").wait_for()
+    page.get_by_text("tp4 on GPUs 0–3 of node-1, changing").wait_for()
+    page.get_by_text("parked on GPUs 0–3 of node-1").wait_for()
+    page.get_by_text("change 7 of its shape failed: no memory").wait_for()
+    assert console.tile("narrow/1").locator(".state").inner_text() == "▪ parked"
+    page.get_by_text("1 of 2 replicas take requests").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    console.close()

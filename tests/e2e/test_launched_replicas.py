@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.config.secret_variables import LateSecrets
 from gateway.config.settings import Config
 from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.local_replicas import launch_address, launch_command, launch_environment
@@ -56,7 +57,7 @@ class Site:
             self._folder / "launched",
             lambda one, address: launch_command(config, 0, 0, one, address),
             partial(launch_address, config),
-            launch_environment(config),
+            launch_environment(config, LateSecrets()),
         )
 
     def pid(self, id_: str) -> int:

@@ -314,22 +314,6 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
     assert ready(stack)
 
 
-def test_a_hangup_reloads_nothing_and_says_so(start: Callable[..., Stack]) -> None:
-    stack = start(workers=1)
-    before = stack.workers
-    stream = begun(stack)
-    text = stack.config.read_text(encoding="utf-8")
-    stack.config.write_text(text.replace("workers: 1", "workers: 2"), encoding="utf-8")
-    stack.signal(signal.SIGHUP)
-    eventually(lambda: "has changed in" in stack.errors, "the log says what has changed")
-    assert "listen.workers" in stack.errors
-    for _ in range(20):
-        stream.until_token()
-    stream.close()
-    assert stack.workers == before
-    assert "Traceback" not in stack.errors
-
-
 def test_no_process_takes_modules_from_the_working_directory() -> None:
     with prepared() as stack:
         for name in ("gateway", "multiprocessing", "msgspec", "redis", "granian", "sitecustomize", "struct"):

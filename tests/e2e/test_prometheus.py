@@ -16,22 +16,27 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.prometheus import BINARY, Prometheus
+from tests.e2e.prometheus import BINARY, Prometheus, all_have_data
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import MODEL, Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
 from tests.ports import free_port
-from tools.dashboards import scaling_dashboard
+from tests.reshaping import GROUP, processes
+from tools.dashboards import rollouts_dashboard, scaling_dashboard
 from tools.dashboards.dashboard import Dashboard
 from tools.dashboards.dashboard_files import all_dashboards
 from tools.dashboards.objectives import Objectives
+from tools.dashboards.rollout_alerts import rollout_alerts
 from tools.dashboards.rules import alert_rules, all_alerts, recording_rules
 from tools.dashboards.scaling_alerts import scaling_alerts
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="prometheus is not installed (Debian: prometheus)")
 
-#: Nothing scales here: what is asked of pools that do is in test_scaling_prometheus.py.
-DASHBOARDS = [one for one in all_dashboards(Objectives()) if one.uid != scaling_dashboard.UID]
+#: Nothing scales here, which test_scaling_prometheus.py is for, and no model goes by version, which
+#: test_rollouts_prometheus.py is for.
+ELSEWHERE = (scaling_dashboard.UID, rollouts_dashboard.UID)
+DASHBOARDS = [one for one in all_dashboards(Objectives()) if one.uid not in ELSEWHERE]
+OF_VERSIONS = "penstock_version_missed_total"
 OBJECTIVES = Objectives()
 #: What Grafana would put in.
 PUT_IN = {"$__rate_interval": "15s", "$__range": "60s", "$model": ".*", "$pool": ".*", "$tenant": ".*"}
@@ -48,7 +53,9 @@ models:
     tokenizer: mistral-tekken
     context: 32768
     price: {{input: 1, cached_input: 0.5, output: 2}}
+    reshape: {{mode: advise}}
     pools:
+      - {{name: group, engine: simulated, replicas: {group}}}
       - {{name: wide, shape: {{tp: 4}}, engine: simulated, replicas: 1, simulated: {{pace_ms: 2}}}}
       - {{name: narrow, shape: {{tp: 2}}, engine: simulated, replicas: 2, simulated: {{pace_ms: 2}}}}
 tenants:
@@ -124,19 +131,39 @@ class Load:
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with tempfile.TemporaryDirectory(prefix="penstock-prom-", ignore_cleanup_errors=True) as name:
-        made = Stack(Path(name), CONFIG.format(port=free_port(), admin=free_port(), closed=free_port(), model=MODEL))
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-prom-", ignore_cleanup_errors=True) as name,
+        tempfile.TemporaryDirectory(prefix="penstock-group-", ignore_cleanup_errors=True) as group,
+        processes(Path(group), 2) as members,
+    ):
+        addresses = json.dumps([member.address for member in members])
+        ports = {"port": free_port(), "admin": free_port(), "closed": free_port()}
+        made = Stack(Path(name), CONFIG.format(**ports, model=MODEL, group=addresses))
         try:
             made.start()
             eventually(lambda: up(made), "the admin API is up")
+            eventually(lambda: shaped(made, [1, 1]), "the controller of shapes sees the group", 30)
             yield made
         finally:
             made.close()
 
 
+def shaped(stack: Stack, widths: list[int]) -> bool:
+    """Whether the host group has this shape, and may be changed."""
+    (model,) = json.loads(admin(stack, "GET", "/admin/reshape")[2])["models"]
+    return any((one["shape"], one["held"], one["problem"]) == (widths, "", "") for one in model["groups"])
+
+
+def reshape(stack: Stack, widths: list[int]) -> None:
+    body = {"model": MODEL, "group": GROUP, "shape": widths}
+    status, _, said = admin(stack, "POST", "/admin/reshape/apply", body)
+    assert status == 200, said
+    eventually(lambda: shaped(stack, widths), f"the group is {widths}", 30)
+
+
 @pytest.fixture(scope="module")
 def prometheus(stack: Stack) -> Iterator[Prometheus]:
-    """One that has watched the gateway work, lose a pool and get it back; the work goes on."""
+    """One that has watched the gateway work, change shapes, lose a pool and get it back; the work goes on."""
     keys = {"nobody": "sk-penstock-nobody"}
     for tenant in ("acme", "lab", "school", "spender"):
         made = admin(stack, "POST", "/admin/keys", {"name": "test", "tenant": tenant})
@@ -152,6 +179,11 @@ def prometheus(stack: Stack) -> Iterator[Prometheus]:
     try:
         watching.start()
         time.sleep(LOAD_SECONDS / 2)
+        reshape(stack, [2])
+        # Only what grows from one scrape to the next is an increase.
+        done = 'penstock_reshape_changes_total{outcome="done"}'
+        eventually(lambda: watching.numbers(done, instant=True) == [1.0], "the change is told", 10)
+        reshape(stack, [1, 1])
         for pid in stack.pids("gateway.cli.main replica")[:1]:
             os.kill(pid, signal.SIGKILL)
         time.sleep(LOAD_SECONDS / 2)
@@ -170,19 +202,7 @@ def put_in(expr: str) -> str:
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda one: str(one.uid))
 def test_every_panel_has_data(prometheus: Prometheus, dashboard: Dashboard) -> None:
-    empty = {f"{panel.title}: {query.legend}": query for panel in dashboard.panels for query in panel.queries}
-
-    def filled() -> bool:
-        for name, query in list(empty.items()):
-            if prometheus.numbers(put_in(query.expr), instant=query.instant):
-                del empty[name]
-        return not empty
-
-    try:
-        eventually(filled, "every panel has data", 10)
-    except AssertionError as error:
-        error.add_note("\n".join(f"{name}: {query.expr}" for name, query in empty.items()))
-        raise
+    all_have_data(prometheus, dashboard, put_in, without=OF_VERSIONS)
 
 
 def test_the_load_was_of_every_kind(prometheus: Prometheus) -> None:
@@ -213,7 +233,7 @@ def test_every_alert_has_something_to_compare(prometheus: Prometheus) -> None:
     empty = {
         alert.name: value
         for alert in all_alerts(OBJECTIVES)
-        if alert.name not in {one.name for one in scaling_alerts()}
+        if alert.name not in {one.name for one in (*scaling_alerts(), *rollout_alerts())}
         for value in alert.condition.values
         if not prometheus.numbers(value, instant=True)
     }

@@ -26,7 +26,7 @@ from tests.e2e.registered_replica import RegisteredReplica, registered_text
 from tests.e2e.stack import MODEL, Stack, eventually
 from tests.ports import free_port
 
-VERSION = "x-penstock-model-version"
+VERSION = "x-penstock-version"
 
 
 class Site:

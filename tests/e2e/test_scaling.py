@@ -58,6 +58,8 @@ def test_to_and_from_zero(site: ScaledSite) -> None:
     eventually(lambda: readiness(site)[1].get("at_zero", False), "the worker sees it", 10)
     assert ask(site.stack, question())[0] == 200
     site.wait_for(1)
+    # A replica that goes because nobody needs it is no reason to warn anybody.
+    assert not [line for line in site.stack.errors.splitlines() if "warning" in line.lower() and "replica" in line]
 
 
 @pytest.mark.drill
@@ -141,6 +143,32 @@ def test_a_replica_that_dies_while_it_drains_breaks_no_stream(site: ScaledSite) 
     site.wait_for(2)
     crowd.stop(90)
     assert crowd.failures == []
+
+
+@pytest.mark.drill
+def test_a_replica_that_stands_still_is_replaced_and_others_that_do_so_together_are_not(site: ScaledSite) -> None:
+    site.set(3)
+    site.wait_for(3)
+    crowd = Crowd(site.stack, MODEL, rate=2.0)
+    crowd.start()
+    before = site.replicas()
+    os.kill(before[0], signal.SIGSTOP)
+    eventually(lambda: before[0] not in site.replicas(), "it is ended", 120)
+    site.wait_for(3)
+    assert set(before[1:]) < set(site.replicas()), "the others went on"
+    crowd.stop(90)
+    assert crowd.failures == []
+    stopped = site.replicas()[:2]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: any("2 of 3" in one for one in site.model().warnings), "it is told", 100)
+        time.sleep(5)
+        assert set(stopped) < set(site.replicas())
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    eventually(lambda: not any("2 of 3" in one for one in site.model().warnings), "they are well again", 30)
 
 
 @pytest.fixture
@@ -256,3 +284,16 @@ def test_streams_are_kept_alive_and_end_with_an_error(
     assert answer.removeprefix(b": keep-alive\n\n" * answer.count(b": keep-alive")).startswith(ending), answer
     assert b"[DONE]" not in answer
     assert b"Try again in" in answer
+
+
+def test_other_bounds_count_without_a_restart(site: ScaledSite) -> None:
+    """The controller's process takes them with the others, and leaves what runs."""
+    controllers, replicas = site.controllers(), site.replicas()
+    assert site.pool().max == 6
+    text = site.stack.config.read_text(encoding="utf-8")
+    assert "max: 6" in text
+    site.stack.config.write_text(text.replace("max: 6", "max: 5"), encoding="utf-8")
+    site.stack.signal(signal.SIGHUP)
+    eventually(lambda: site.pool().max == 5, "the controller goes by them", 20)
+    assert (site.controllers(), site.replicas()) == (controllers, replicas)
+    assert " taken by 3 processes" in site.stack.errors, site.stack.errors

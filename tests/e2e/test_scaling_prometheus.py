@@ -1,21 +1,14 @@
 """A real Prometheus scrapes what a controller has told, and is asked all that the scaling dashboard and alerts ask."""
 
-import tempfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from gateway.admin.scaling_metrics import scaling_families
+from gateway.admin.metrics.scaling_metrics import scaling_families
 from observability.exposition import Family, exposition
 from observability.metrics import declarations as declared
-from tests.e2e.prometheus import BINARY, Prometheus
-from tests.e2e.stack import eventually
+from tests.e2e.prometheus import BINARY, Prometheus, all_compare, all_have_data, watched
 from tests.gateway.admin.scaling_samples import NOW, model, status
-from tools.dashboards.objectives import Objectives
-from tools.dashboards.rules import alert_rules
 from tools.dashboards.scaling_alerts import scaling_alerts
 from tools.dashboards.scaling_dashboard import scaling
 
@@ -34,35 +27,10 @@ def page() -> bytes:
     return exposition([*scaling_families(NOW, found), *of_workers]).encode()
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        text = page()
-        self.send_response(200)
-        self.send_header("content-type", "text/plain; version=0.0.4")
-        self.send_header("content-length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def prometheus() -> Iterator[Prometheus]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory(prefix="penstock-prom-") as name:
-        key = Path(name) / "key"
-        key.write_text("sk")
-        rules = {"alerts.yaml": alert_rules(Objectives(), interval="1s")}
-        watching = Prometheus(Path(name) / "prometheus", f"127.0.0.1:{server.server_port}", key, rules)
-        try:
-            watching.start()
-            yield watching
-        finally:
-            watching.close()
-            server.shutdown()
-            server.server_close()
+    with watched(page) as watching:
+        yield watching
 
 
 def put_in(expr: str) -> str:
@@ -74,31 +42,11 @@ def put_in(expr: str) -> str:
 
 
 def test_every_panel_has_data(prometheus: Prometheus) -> None:
-    empty = {f"{panel.title}: {query.legend}": query for panel in scaling().panels for query in panel.queries}
-
-    def filled() -> bool:
-        for name, query in list(empty.items()):
-            if prometheus.numbers(put_in(query.expr), instant=query.instant):
-                del empty[name]
-        return not empty
-
-    try:
-        eventually(filled, "every panel has data", 10)
-    except AssertionError as error:
-        error.add_note("\n".join(f"{name}: {query.expr}" for name, query in empty.items()))
-        raise
+    all_have_data(prometheus, scaling(), put_in)
 
 
 def test_every_alert_has_something_to_compare(prometheus: Prometheus) -> None:
-    empty = {
-        alert.name: value
-        for alert in scaling_alerts()
-        for value in alert.condition.values
-        if not prometheus.numbers(value, instant=True)
-    }
-    assert empty == {}
-    rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
-    assert {rule["health"] for rule in rules} == {"ok"}
+    all_compare(prometheus, scaling_alerts())
 
 
 def test_every_variable_has_values(prometheus: Prometheus) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from tests.fake_tensorrt_llm.cache import Cache
+from tests.fake_tensorrt_llm.logits import VOCABULARY, Logits
 from tests.fake_tensorrt_llm.parameters import DisaggregatedParams, LoRARequest, SamplingParams
 from tests.fake_tensorrt_llm.results import (
     IterationResult,
@@ -19,8 +20,6 @@ from tests.fake_tensorrt_llm.results import (
     Response,
     TimingMetrics,
 )
-
-VOCABULARY = 1000
 
 
 def next_token(tokens: list[int], seed: int, end_id: int) -> int:
@@ -193,6 +192,9 @@ class Executor:
         if request.kind == "generation_only" and request.waited < self.llm.transfer_steps:
             request.waited += 1
             return
+        if request.sampling.return_context_logits and request.result.context_logits is None:
+            # Of what the cache had there are none.
+            request.result.context_logits = Logits.after(request.prompt[request.cached :])
         for sequence in request.sequences:
             if not sequence.done:
                 self._generate(request, sequence)

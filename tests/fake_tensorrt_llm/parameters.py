@@ -51,6 +51,7 @@ class SamplingParams:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logprobs: int | None = None
+    return_context_logits: bool = False
     return_perf_metrics: bool = False
     guided_decoding: GuidedDecodingParams | None = None
     ignore_eos: bool = False

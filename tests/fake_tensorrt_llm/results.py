@@ -96,6 +96,7 @@ class RequestOutput:
         self.request_id = request_id
         self.prompt_token_ids = prompt
         self.cached_tokens = 0
+        self.context_logits: Any = None
         self.disaggregated_params: DisaggregatedParams | None = None
         self.abort_request: Callable[[int], None] | None = None
         self._sampling = sampling

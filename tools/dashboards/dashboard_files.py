@@ -9,6 +9,7 @@ from tools.dashboards.gateway_dashboard import gateway
 from tools.dashboards.latency_dashboard import latency
 from tools.dashboards.objectives import Objectives
 from tools.dashboards.replicas_dashboard import replicas
+from tools.dashboards.rollouts_dashboard import rollouts
 from tools.dashboards.routing_dashboard import routing
 from tools.dashboards.rules import alert_rules, recording_rules
 from tools.dashboards.safety_dashboard import safety
@@ -30,6 +31,7 @@ def all_dashboards(objectives: Objectives) -> tuple[Dashboard, ...]:
         routing(),
         replicas(),
         scaling(),
+        rollouts(),
         service_levels(objectives),
         safety(),
         gateway(),

@@ -31,6 +31,7 @@ COUNTED: Final = tuple(sorted(outcome.value for outcome in Outcome if outcome no
 STATE_COLORS: Final = {
     "ready": GREEN,
     "returning": "light-green",
+    "parked": "light-purple",
     "draining": BLUE,
     "drained": "light-blue",
     "probing": YELLOW,
@@ -39,6 +40,8 @@ STATE_COLORS: Final = {
     "wedged": "dark-red",
     "ejected": RED,
 }
+#: How replicas stand in their host groups.
+PLACE_COLORS: Final = {"serving": GREEN, "parked": "light-purple", "prepared": YELLOW, "changing": ORANGE}
 ACTION_COLORS: Final = {"flag": YELLOW, "redact": BLUE, "block": RED, "failed": "dark-purple"}
 TOKEN_COLORS: Final = {
     "input": BLUE,

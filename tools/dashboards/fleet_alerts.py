@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from observability.metrics import controller_declarations as controller
 from observability.metrics import declarations as m
 from tools.dashboards.alert import Alert
 from tools.dashboards.conditions import above, equal
@@ -10,14 +11,16 @@ from tools.dashboards.promql import Scope, or_zero, ratio, share
 _FIVE: Final = Scope(window="5m")
 _NOW: Final = Scope()
 _REPLICA: Final = ("model", "pool", "replica")
-#: An operator wants it out of service.
-_WANTED: Final = ("draining", "drained")
+#: An operator wants it out of service, or its GPU belongs to a wider replica.
+_WANTED: Final = ("draining", "drained", "parked")
+#: A change of a host group's shape is under way.
+_CHANGES: Final = ("prepared", "changing")
 _AILING: Final = ("ejected", "wedged")
 
 
 def fleet_alerts() -> list[Alert]:
     """List the fleet's alerts, the worst first."""
-    return [*_replica_alerts(), *_saturation_alerts()]
+    return [*_replica_alerts(), *_group_alerts(), *_saturation_alerts()]
 
 
 def _replica_alerts() -> list[Alert]:
@@ -25,7 +28,7 @@ def _replica_alerts() -> list[Alert]:
     drained = f"max by ({', '.join(_REPLICA)}) ({_NOW.series(m.REPLICA_STATE, state=_WANTED)} == 1)"
     of_model = _NOW.of_replicas(m.REPLICA_UP, "model")
     # The last replica of a model that goes to zero drains first.
-    at_zero = f"sum by (model) ({_NOW.series(m.SCALING_WANTED)}) == 0"
+    at_zero = f"sum by (model) ({_NOW.series(controller.SCALING_WANTED)}) == 0"
     ailing = f"max by ({', '.join(_REPLICA)}) ({_NOW.series(m.REPLICA_STATE, state=_AILING)} == 1)"
     return [
         Alert(
@@ -76,6 +79,37 @@ def _replica_alerts() -> list[Alert]:
             now="{{ $value | humanize }} times.",
             meaning="It passes its probe and then fails again.",
             actions=("Drain it, and look for what fails: the log names the faults that counted against it.",),
+        ),
+    ]
+
+
+def _group_alerts() -> list[Alert]:
+    changes = f"max by (model, group) ({_NOW.series(m.REPLICA_GROUP, state=_CHANGES)} == 1)"
+    places = _NOW.now(m.REPLICA_GROUP, "model", "group", how="max")
+    return [
+        Alert(
+            name="HostGroupStaysInChange",
+            severity="ticket",
+            condition=above(f"({or_zero(changes, places)})", 0),
+            wait="2m",
+            summary="A change of shape of {{ $labels.group }} ({{ $labels.model }}) has not ended for 2 minutes.",
+            meaning="It should take seconds. The group's replicas serve, more slowly while it goes on.",
+            actions=(
+                "`penstock replicas list` says which replicas are `prepared` or `changing`.",
+                "Look at their logs: one may have lost the others. A replica that is restarted ends the change: the "
+                "group goes back to a shape that it had.",
+            ),
+        ),
+        Alert(
+            name="HostGroupChangeFailed",
+            severity="ticket",
+            condition=above(_NOW.now(m.REPLICA_GROUP_FAILED, "model", "group", how="max"), 0),
+            wait="15m",
+            summary="The last change of shape of {{ $labels.group }} ({{ $labels.model }}) failed.",
+            meaning="The group serves as before. Requests that only the other shape holds go on waiting.",
+            actions=(
+                "`penstock replicas list` says why. What has to be mended stands there: memory, a link, a replica.",
+            ),
         ),
     ]
 

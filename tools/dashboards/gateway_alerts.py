@@ -49,6 +49,18 @@ def _process_alerts() -> list[Alert]:
             ),
         ),
         Alert(
+            name="ConfigurationRefused",
+            severity="ticket",
+            condition=equal(_NOW.now(m.CONFIG_RELOADED, how="min"), 0),
+            wait="1m",
+            summary="The configuration file cannot be taken; the gateway serves by the one before.",
+            meaning="A restart would fail, or would change what this gateway can only change by a restart.",
+            actions=(
+                "The log's line `configuration refused` names the file, the field and the reason.",
+                "`penstock config diff` shows what the file would change, and `penstock config reload` tries it again.",
+            ),
+        ),
+        Alert(
             name="LoopLags",
             severity="ticket",
             condition=above(_FIVE.quantile(0.99, m.LOOP_LAG), 0.05),

@@ -123,6 +123,28 @@ def _processes() -> tuple[Panel, ...]:
             width=12,
         ),
         spread("Loop lag, all of it", "How late workers' event loops are.", _ALL, m.LOOP_LAG),
+        lines(
+            "Configuration",
+            "Workers by the configuration that they serve by, as its digest; one line, but for the moment of a change.",
+            [Query(_ALL.now(m.CONFIG_WORKERS, "digest"), "{{digest}}")],
+            "short",
+            stacked=True,
+            width=8,
+        ),
+        lines(
+            "Configuration taken",
+            "1 where the file that was read last is in use, 0 where it was refused.",
+            [Query(_ALL.now(m.CONFIG_RELOADED, how="min"), "taken")],
+            "short",
+            width=8,
+        ),
+        lines(
+            "Since the last change",
+            "Seconds since a configuration was read last.",
+            [Query(f"time() - {_ALL.now(m.CONFIG_RELOADED_AT, how='max')}", "since then")],
+            "s",
+            width=8,
+        ),
     )
 
 

@@ -5,10 +5,11 @@ from typing import Final
 from observability.metrics import declarations as m
 from observability.metrics.metric import Metric
 from tools.dashboards.dashboard import CHOSEN, MODEL, POOL, Dashboard, Section
-from tools.dashboards.dashboard_kinds import STATE_COLORS
+from tools.dashboards.dashboard_kinds import PLACE_COLORS, STATE_COLORS
 from tools.dashboards.dashboard_tables import Column, table
 from tools.dashboards.panels import GREEN, ORANGE, RED, YELLOW, Panel, Query, lines, states, steps
 from tools.dashboards.promql import WHOLE_RANGE, share
+from tools.dashboards.shape_panels import shape_panels
 
 UID: Final = "penstock-replicas"
 _REPLICA: Final = ("model", "pool", "replica")
@@ -23,8 +24,9 @@ def replicas() -> Dashboard:
         description="Each replica: its state, its load and its KV cache, as engines report them.",
         variables=(MODEL, POOL),
         sections=(
-            Section("State", (_table(), _states())),
+            Section("State", (_table(), _states(), _groups())),
             Section("Load", _load()),
+            Section("Shapes", shape_panels()),
         ),
     )
 
@@ -52,7 +54,8 @@ def _table() -> Panel:
     return table(
         "Replicas",
         "`Running` and `Waiting` are sequences in the engine's batch and in its own queue, `Open` those that workers "
-        "have there. `Faults` and `Ejections` are of the time that is shown.",
+        "have there. `Faults` and `Ejections` are of the time that is shown. `Change failed` is 1 where the last "
+        "change of its host group's shape was refused or undone.",
         {"model": "Model", "pool": "Pool", "replica": "Replica"},
         [
             Column("State", _state(), names=STATE_COLORS),
@@ -63,6 +66,11 @@ def _table() -> Panel:
             Column("Share", CHOSEN.now(m.REPLICA_SHARE, *_REPLICA, how="min"), "percentunit"),
             Column("Predicted", CHOSEN.now(m.REPLICA_ACCURACY, *_REPLICA, how="min"), "percentunit"),
             Column("Faults", shown.increase(m.REPLICA_FAILURES, *_REPLICA), colors=steps((1, RED), base="text")),
+            Column(
+                "Change failed",
+                CHOSEN.now(m.REPLICA_GROUP_FAILED, *_REPLICA, how="max"),
+                colors=steps((1, ORANGE), base="text"),
+            ),
             Column("Ejections", shown.increase(m.REPLICA_EJECTIONS, *_REPLICA), colors=steps((1, RED), base="text")),
         ],
         sort_by="Replica",
@@ -75,6 +83,20 @@ def _states() -> Panel:
         "The worst state that any worker sees. What each means: docs/operations.md, Health.",
         Query(_state(), _NAMED),
         STATE_COLORS,
+    )
+
+
+def _groups() -> Panel:
+    by = ", ".join((*_REPLICA, "group", "gpus"))
+    one_each = (
+        f"{place} * max by ({by}) ({CHOSEN.series(m.REPLICA_GROUP, state=state)} == 1)"
+        for place, state in reversed(tuple(enumerate(PLACE_COLORS)))
+    )
+    return states(
+        "Host groups over time",
+        "The GPUs of its host group that each replica serves, or on which it is parked.",
+        Query("\nor\n".join(one_each), "{{group}} GPUs {{gpus}}: {{replica}} ({{model}})"),
+        PLACE_COLORS,
     )
 
 

@@ -126,7 +126,6 @@ def _failures() -> tuple[Panel, ...]:
             "For how long a replica still gets no requests.",
             [Query(CHOSEN.now(m.REPLICA_BREAKER, *_REPLICA, how="max"), _NAMED)],
             "s",
-            width=12,
         ),
         lines(
             "Share of decisions",
@@ -134,7 +133,12 @@ def _failures() -> tuple[Panel, ...]:
             [Query(CHOSEN.now(m.REPLICA_SHARE, *_REPLICA, how="min"), _NAMED)],
             "percentunit",
             most=1,
-            width=12,
+        ),
+        lines(
+            "Missing candidates",
+            "Requests that were a candidate's by their split, and that the stable version answered.",
+            [Query(f"60 * {CHOSEN.rate(m.VERSION_MISSED, 'model')}", "{{model}}")],
+            "suffix: /min",
         ),
     )
 

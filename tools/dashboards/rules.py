@@ -10,6 +10,7 @@ from tools.dashboards.burn_alerts import burn_alerts
 from tools.dashboards.fleet_alerts import fleet_alerts
 from tools.dashboards.gateway_alerts import gateway_alerts
 from tools.dashboards.objectives import Objectives
+from tools.dashboards.rollout_alerts import rollout_alerts
 from tools.dashboards.scaling_alerts import scaling_alerts
 
 #: How often rules are evaluated.
@@ -19,7 +20,7 @@ _HEAD: Final = "# Made by `python -m tools.dashboards`; changes are lost when it
 
 def all_alerts(objectives: Objectives) -> list[Alert]:
     """List every alert."""
-    return [*burn_alerts(objectives), *fleet_alerts(), *scaling_alerts(), *gateway_alerts()]
+    return [*burn_alerts(objectives), *fleet_alerts(), *scaling_alerts(), *rollout_alerts(), *gateway_alerts()]
 
 
 def recording_rules(objectives: Objectives, interval: str = INTERVAL) -> str:
@@ -41,6 +42,7 @@ def alert_rules(objectives: Objectives, interval: str = INTERVAL) -> str:
         ("penstock-objectives", burn_alerts(objectives)),
         ("penstock-fleet", fleet_alerts()),
         ("penstock-scaling", scaling_alerts()),
+        ("penstock-rollouts", rollout_alerts()),
         ("penstock-gateway", gateway_alerts()),
     )
     return _yaml([_group(name, [alert.rule() for alert in alerts], interval) for name, alerts in groups])

@@ -10,6 +10,7 @@ from tools.dashboards.burn_alerts import burn_alerts
 from tools.dashboards.fleet_alerts import fleet_alerts
 from tools.dashboards.gateway_alerts import gateway_alerts
 from tools.dashboards.objectives import FAST, PERIOD_DAYS, SLOW, WINDOWS, Objectives
+from tools.dashboards.rollout_alerts import rollout_alerts
 from tools.dashboards.scaling_alerts import scaling_alerts
 
 _HEAD: Final = """\
@@ -36,6 +37,7 @@ def _page(objectives: Objectives) -> Iterator[str]:
         ("Objectives", burn_alerts(objectives)),
         ("Replicas and saturation", fleet_alerts()),
         ("Pools that scale", scaling_alerts()),
+        ("Rollouts and drift", rollout_alerts()),
         ("The gateway itself", gateway_alerts()),
     )
     for title, alerts in sections:

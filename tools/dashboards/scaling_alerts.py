@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from observability.metrics import declarations as m
+from observability.metrics import controller_declarations as m
 from tools.dashboards.alert import Alert
 from tools.dashboards.conditions import above, both, equal
 from tools.dashboards.promql import Scope

@@ -69,6 +69,11 @@ def state(name: str, replica: str = REPLICA) -> str:
     return f'penstock_replica_state{replica[:-1]}, state="{name}"}}'
 
 
+def place(name: str, replica: str = REPLICA) -> str:
+    """How a replica stands in its host group."""
+    return f'penstock_replica_group{replica[:-1]}, group="node-1", gpus="0-3", state="{name}"}}'
+
+
 UP = "penstock_replica_up"
 KV = "penstock_replica_kv_blocks"
 SCALED = '{model="m", pool="p"}'
@@ -76,6 +81,20 @@ BUDGET = '{tenant="acme", scope="tenant", period="month"}'
 VERDICTS = 'penstock_filter_verdicts_total{rule="judge", where="prompt", action="%s"}'
 DROPPED = 'penstock_telemetry_dropped_total{sink="%s"}'
 RESERVATIONS = 'penstock_reservations_total{result="%s"}'
+
+
+ROLLED_BACK = 'penstock_rollouts_total{model="m", outcome="rolled_back", cause="%s"}'
+DRIFTED = 'penstock_drifted{model="m", version="-", of="language"}'
+
+
+def rollout(phase: str) -> dict[str, str]:
+    """A rollout that has been in a phase since the beginning."""
+    return {
+        f'penstock_rollout_phase{{model="m", phase="{phase}"}}': always(1),
+        'penstock_rollout_phase{model="m", phase="shifting"}': always(0),
+        'penstock_rollout_step_since_seconds{model="m"}': always(0),
+        'penstock_rollout_paused{model="m"}': always(0),
+    }
 
 
 def scaled(wanted: float, ready: float, acts: float = 1, slo: float = 0.5) -> dict[str, str]:
@@ -104,6 +123,16 @@ CASES = {
         5,
         {UP + REPLICA: always(0), state("connecting"): always(1)},
         {UP + REPLICA: always(0), state("drained"): always(1)},
+    ),
+    "HostGroupStaysInChange": Case(
+        5,
+        {place("changing"): always(1)},
+        {place("serving"): always(1), place("changing"): always(0)},
+    ),
+    "HostGroupChangeFailed": Case(
+        20,
+        {f'penstock_replica_group_failed{REPLICA[:-1]}, group="node-1"}}': always(1)},
+        {f'penstock_replica_group_failed{REPLICA[:-1]}, group="node-1"}}': always(0)},
     ),
     "ReplicaEjected": Case(
         4,
@@ -137,6 +166,15 @@ CASES = {
         {"penstock_scaling_launcher_failing" + SCALED: always(0)},
     ),
     "ScalingAtMaximum": Case(15, scaled(wanted=6, ready=6, slo=1.2), scaled(wanted=5, ready=5, slo=1.2)),
+    "RolloutControllerGone": Case(
+        8, {"penstock_rollout_controller_up": always(0)}, {"penstock_rollout_controller_up": always(1)}
+    ),
+    "RolledBack": Case(10, {ROLLED_BACK % "worse": "0x5 1x30"}, {ROLLED_BACK % "aborted": "0x5 1x30"}),
+    "RolloutStuck": Case(80, rollout("warming"), rollout("done")),
+    "RolloutEventsLost": Case(
+        10, {"penstock_rollout_events_lost_total": "0x5 3x30"}, {"penstock_rollout_events_lost_total": always(3)}
+    ),
+    "Drifted": Case(40, {DRIFTED: always(1)}, {DRIFTED: always(0)}),
     "GatewayDown": Case(
         4,
         {'up{job="penstock", instance="gateway:8081"}': always(0)},
@@ -146,6 +184,11 @@ CASES = {
         20,
         {"penstock_worker_restarts_total": "0x15 1x30"},
         {"penstock_worker_restarts_total": always(3)},
+    ),
+    "ConfigurationRefused": Case(
+        4,
+        {"penstock_config_last_reload_successful": always(0)},
+        {"penstock_config_last_reload_successful": always(1)},
     ),
     "LoopLags": Case(
         12,

@@ -34,7 +34,8 @@ def dashboard(request: pytest.FixtureRequest) -> Dashboard:
 
 def test_there_are_all_and_each_has_its_own_address() -> None:
     names = {dashboard.uid.removeprefix("penstock-") for dashboard in DASHBOARDS}
-    assert names == {"fleet", "latency", "tenants", "routing", "replicas", "scaling", "slo", "safety", "gateway"}
+    of_models = {"fleet", "latency", "routing", "replicas", "scaling", "rollouts", "slo"}
+    assert names == of_models | {"tenants", "safety", "gateway"}
     assert len(DASHBOARDS) == len(names)
 
 
