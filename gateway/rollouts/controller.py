@@ -49,6 +49,7 @@ from routing.rollouts.rollout import (
 from routing.rollouts.split import CHANGED, SPLITS, Split
 from routing.rollouts.split_of import split_of
 from routing.rollouts.stages import advance, told
+from routing.rollouts.verdicts.still_needed import with_needed
 from routing.rollouts.verdicts.verdict import Verdict
 
 log = logging.getLogger(__name__)
@@ -272,9 +273,8 @@ class RolloutController(LeasedRounds):
             # Any error: it must keep neither an abort nor other models' rollouts from going on. This stage stays.
             log.exception("comparing the versions of %s", rollout.model)
             reason = "its versions cannot be compared: the log of its controller says why"
-            return Compared(kind="inconclusive", reason=reason, requests=rollout.counted + rollout.requests), Verdict(
-                kind="inconclusive", reason=reason
-            )
+            compared = Compared(kind="inconclusive", reason=reason, requests=rollout.counted + rollout.requests)
+            return compared, with_needed(Verdict(kind="inconclusive", reason=reason), None)
 
     def _writes(
         self, name: str, before: Rollout | None, rollout: Rollout | None, records: Records, fleets: Sequence[Report]

@@ -8,6 +8,7 @@ from routing.rollouts.facts import Compared
 from routing.rollouts.judging import bounds_of, compared_of
 from routing.rollouts.rollout import SERVING, Rollout
 from routing.rollouts.verdicts.judge import judge
+from routing.rollouts.verdicts.still_needed import with_needed
 from routing.rollouts.verdicts.verdict import Verdict
 
 
@@ -37,6 +38,7 @@ class StoredComparer:
                 "`penstock rollout abort` ends it"
             )
             verdict = msgspec.structs.replace(verdict, kind="inconclusive", reason=reason, short=False)
+            verdict = with_needed(verdict, None)
         return compared_of(verdict, candidate.requests), verdict
 
 

@@ -335,7 +335,7 @@ function showPage(live) {
   for (const [name, title] of CHARTS) fillSeries(chart(name, title), name, rollout, span, known || { spans: [], span_seconds: 0 });
   // When it has ended nobody tells a verdict any more: what was measured is compared once more.
   const verdict = view.verdict || (known && known.verdict);
-  put(at("rollout-verdict"), verdict ? `${VERDICTS[verdict.kind]}: ${verdict.reason}${verdict.needed ? `; about ${count(verdict.needed)} more requests are needed` : ""}` : "Nothing has been compared.");
+  put(at("rollout-verdict"), verdict ? `${VERDICTS[verdict.kind]}: ${verdict.reason}` : "Nothing has been compared.");
   const compared = verdict ? [...(verdict.goal ? [verdict.goal] : []), ...verdict.comparisons] : [];
   at("rollout-measures-scroll").hidden = compared.length === 0;
   sync(at("rollout-measures"), compared, (each) => `${each.measure} ${each.stratum} ${each.bound}`, makeMeasure, fillMeasure);

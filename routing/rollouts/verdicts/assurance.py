@@ -7,8 +7,8 @@ worse.
 """
 
 from collections.abc import Sequence
-from math import ceil, log
-from typing import Final
+from math import log
+from typing import Final, NamedTuple
 
 from routing.rollouts.measures.events import RATES, REQUESTS
 from routing.rollouts.verdicts.blocks import Moment
@@ -18,13 +18,24 @@ from routing.rollouts.verdicts.rates import counted
 EFFECT: Final = 4.0
 #: The logarithm of the ratio of likelihoods from which on it is: that of one chance in 20, at one look.
 RULED_OUT: Final = 1.35
+#: Evidence that is too little for anything to follow from it.
+_LEAST_KNOWN: Final = 0.1
 _GUARDING: Final = [name for name, rate in RATES.items() if rate.guards and not rate.told and rate.among != "thumbs"]
 #: Steps of a search that halves an interval of shares.
 _STEPS: Final = 40
 
 
-def unproven(moments: Sequence[Moment], worse: float) -> str:
-    """Say of which share a difference is not ruled out that many clients would notice; empty: of none.
+class Unproven(NamedTuple):
+    """A sentence's beginning: what is not ruled out. `more` is how many times as many requests besides would rule it
+    out, if shares stay as they are; None: nobody can say.
+    """
+
+    said: str
+    more: float | None
+
+
+def unproven(moments: Sequence[Moment], worse: float) -> Unproven | None:
+    """Say of which share a difference is not ruled out that many clients would notice; None: of none.
 
     It is `EFFECT` times `worse` of the answers of that kind, and more where they are so rare that it would be less than
     `worse` of all requests.
@@ -37,10 +48,10 @@ def unproven(moments: Sequence[Moment], worse: float) -> str:
             continue
         found = evidence_against(events, among, others, other_among, effect)
         if found < RULED_OUT:
-            more = f", about {ceil(among * (RULED_OUT / found - 1.0))} more would" if found > 0.1 else ""
             counts = f"{events} of {among} beside {others} of {other_among}"
-            return f"{measure}: {counts} do not rule out that the share is {100 * effect:.2g} % higher{more}"
-    return ""
+            said = f"{measure}: {counts} do not rule out that the share is {100 * effect:.2g} % higher"
+            return Unproven(said, RULED_OUT / found - 1.0 if found > _LEAST_KNOWN else None)
+    return None
 
 
 def evidence_against(events: int, among: int, others: int, other_among: int, effect: float) -> float:

@@ -14,7 +14,7 @@ _STEPS: Final = 16
 _IMPOSSIBLE: Final = 1e-12
 
 
-def log_evidence(events: int, among: int, bound: float) -> float:
+def log_evidence(events: float, among: float, bound: float) -> float:
     """Return the logarithm of the evidence that the rate is over `bound`; from log(1 / error) on it is sure."""
     if not events or events <= bound * among:
         return 0.0

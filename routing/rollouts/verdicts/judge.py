@@ -6,7 +6,10 @@ whole rollout may make (Bonferroni), so that the number of measures makes no fal
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Final
+
+import msgspec
 
 from routing.rollouts.measures.events import RATES, REQUESTS, TIMES
 from routing.rollouts.measures.measures import Measures
@@ -19,6 +22,7 @@ from routing.rollouts.verdicts.latencies import compare_sizes, compare_trends
 from routing.rollouts.verdicts.percentiles import compare_p99
 from routing.rollouts.verdicts.rates import check_error_rate, compare_rates
 from routing.rollouts.verdicts.reasons import described
+from routing.rollouts.verdicts.still_needed import StillNeeded, Waits, requests_for, with_needed
 from routing.rollouts.verdicts.verdict import Comparison, Verdict
 
 _GUARDING: Final = [name for name, rate in RATES.items() if rate.guards]
@@ -38,20 +42,27 @@ def judge(baseline: Measures, candidate: Measures, bounds: Bounds, elapsed: floa
         # A hard bound says more than a comparison.
         first = min(worse, key=lambda each: each.bound is None)
         return Verdict(kind="worse", reason=described(first), comparisons=found)
-    leaning = next((each for each in found if each.standing == "leaning"), None)
-    missing = _too_few(baseline, candidate, bounds, elapsed) or (leaning is None and _unlike(moments, found)) or ""
-    inconclusive = missing or ("" if leaning is None else f"Not sure yet: {described(leaning)}")
+    requests = candidate.total(REQUESTS), baseline.total(REQUESTS)
+    leaning = [each for each in found if each.standing == "leaning"]
+    missing = _too_few(requests, bounds, elapsed) or (None if leaning else _unlike(moments, found, requests))
+    waits = missing or (_looks_worse(leaning, requests) if leaning else None)
     if bounds.goal is not None:
-        return judge_goal(moments, bounds.goal, found, inconclusive)
-    if inconclusive:
-        short = bool(missing) and leaning is None
-        return Verdict(kind="inconclusive", reason=inconclusive, comparisons=found, short=short)
-    open_ = unproven(moments, bounds.worse)
+        return judge_goal(moments, bounds.goal, found, waits, requests)
+    if waits is not None:
+        verdict = Verdict(kind="inconclusive", reason=waits.reason, comparisons=found, short=not leaning)
+        return with_needed(verdict, waits.needed)
     better = next((each for each in found if each.standing == "better"), None)
     if better is not None:
-        return Verdict(kind="better", reason=described(better), comparisons=found, unproven=open_)
-    reason = f"No measure is worse in {candidate.total(REQUESTS)} requests."
-    return Verdict(kind="as_good", reason=reason, comparisons=found, unproven=open_)
+        verdict = Verdict(kind="better", reason=described(better), comparisons=found)
+    else:
+        reason = f"No measure is worse in {requests[0]} requests."
+        verdict = Verdict(kind="as_good", reason=reason, comparisons=found)
+    open_ = unproven(moments, bounds.worse)
+    if open_ is None:
+        return verdict
+    needed = requests_for(open_.more, *requests)
+    tail = f"; {needed} would" if needed is not None else "; how many more requests would is not known yet"
+    return with_needed(msgspec.structs.replace(verdict, unproven=f"{open_.said}{tail}"), needed)
 
 
 def _comparisons(
@@ -71,22 +82,39 @@ def _comparisons(
     yield from filter(None, found)
 
 
-def _too_few(baseline: Measures, candidate: Measures, bounds: Bounds, elapsed: float) -> str:
-    """Say which version has had too few requests for anything to be said; empty: none."""
-    ours, theirs, least = candidate.total(REQUESTS), baseline.total(REQUESTS), bounds.min_requests
-    for name, requests in (("candidate", ours), *([] if bounds.alone else [("stable version", theirs)])):
-        if requests < least:
-            soon = f", about {elapsed * (least / requests - 1.0):.0f} s more at this pace" if requests else ""
-            return f"The {name} has had {requests} of {least} requests{soon}."
-    return ""
+def _looks_worse(leaning: Sequence[Comparison], requests: tuple[int, int]) -> Waits:
+    """Say what looks worse and is not sure: what will be the soonest."""
+    soonest = min(leaning, key=lambda each: inf if each.more is None else each.more)
+    needed = requests_for(soonest.more, *requests)
+    if needed is None:
+        more = "How many more requests would tell is not known yet."
+    else:
+        more = f"If that stays so, {needed} will tell."
+    return Waits(f"Not sure yet: {described(soonest)} {more}", needed)
 
 
-def _unlike(moments: Sequence[Moment], found: Sequence[Comparison]) -> str:
-    """Say that there were too few like requests to compare times; empty: there were enough, or can be none."""
+def _too_few(requests: tuple[int, int], bounds: Bounds, elapsed: float) -> Waits | None:
+    """Say which version has had too few requests for anything to be said; None: none."""
+    (ours, theirs), least = requests, bounds.min_requests
+    needed = StillNeeded(max(least - ours, 0), 0 if bounds.alone else max(least - theirs, 0))
+    for name, had in (("candidate", ours), *([] if bounds.alone else [("stable version", theirs)])):
+        if had < least:
+            soon = f", about {elapsed * (least / had - 1.0):.0f} s more at this pace" if had else ""
+            return Waits(f"The {name} has had {had} of {least} requests{soon}.", needed)
+    return None
+
+
+def _unlike(moments: Sequence[Moment], found: Sequence[Comparison], requests: tuple[int, int]) -> Waits | None:
+    """Say that there were too few like requests to compare times; None: there were enough, or can be none."""
     if not any(moment.baseline.counts and moment.candidate.counts for moment in moments):
         # They never have requests at the same time when all move at once: there are the bounds alone.
-        return ""
+        return None
     whole = [each for each in found if each.measure in TIMES and each.stratum is None]
     if whole and all(each.standing == "too_few" for each in whole):
-        return "The versions have had too few like requests at the same time to compare latencies."
-    return ""
+        known = [each.more for each in whole if each.more is not None]
+        needed = requests_for(min(known), *requests) if known else None
+        more = "how many more it takes is not known yet" if needed is None else f"{needed} should do"
+        return Waits(
+            f"The versions have had too few like requests at the same time to compare latencies; {more}.", needed
+        )
+    return None

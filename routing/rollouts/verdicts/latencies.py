@@ -1,13 +1,14 @@
 """Compare sizes of like requests: latencies, lengths, costs."""
 
 from collections.abc import Sequence
-from math import ceil, exp, log, log1p
+from math import exp, log, log1p
 from typing import Final
 
 import msgspec
 
 from routing.rollouts.verdicts.blocks import Block, Moment, blocks
 from routing.rollouts.verdicts.regression import Fit, fit
+from routing.rollouts.verdicts.still_needed import times_more
 from routing.rollouts.verdicts.verdict import LEANING, Comparison, Standing
 
 #: How far from the tolerated ratio a true one is expected to be, in standard deviations of a value; a trend by minute.
@@ -54,19 +55,19 @@ def compare_sizes(
     found = blocks(moments, measure, stratum)
     line = fit_blocks(found, [1.0] * len(found), ())
     if line is None:
+        if 0 < len(found) < _LEAST_BLOCKS:
+            return msgspec.structs.replace(seen, more=_LEAST_BLOCKS / len(found) - 1.0)
         return seen
     concern = log1p(tolerated if stratum is None else 3.0 * tolerated)
     return _judged(seen, line, error, log1p(tolerated), _SPREAD, concern)
 
 
-def needed_for_size(moments: Sequence[Moment], measure: str, error: float, effect: float) -> int | None:
-    """Return how many more requests of the candidate would tell a difference by the part `effect`; None: not known."""
+def more_for_size(moments: Sequence[Moment], measure: str, error: float, effect: float) -> float | None:
+    """Return how many times as many requests besides would tell a difference by the part `effect`; None: not known."""
     found = blocks(moments, measure)
-    line, means = fit_blocks(found, [1.0] * len(found), ()), _means(moments, measure, None)
+    line = fit_blocks(found, [1.0] * len(found), ())
     margin = None if line is None else line.margin(error, _SPREAD)
-    if margin is None or means is None:
-        return None
-    return max(ceil(means[1][1] * ((margin / log1p(effect)) ** 2 - 1.0)), 0)
+    return None if margin is None else max((margin / log1p(effect)) ** 2 - 1.0, 0.0)
 
 
 def compare_trends(moments: Sequence[Moment], measure: str, error: float) -> Comparison | None:
@@ -76,7 +77,7 @@ def compare_trends(moments: Sequence[Moment], measure: str, error: float) -> Com
     if line is None:
         return None
     seen = Comparison(measure=f"{measure}_trend", standing="too_few", baseline=1.0, candidate=exp(line.estimate))
-    return _judged(seen, line, error, _TOLERATED_TREND, _TREND_SPREAD, _CONCERN_TREND)
+    return _judged(seen, line, error, _TOLERATED_TREND, _TREND_SPREAD, _CONCERN_TREND, power=3)
 
 
 def fit_blocks(
@@ -104,8 +105,13 @@ def fit_blocks(
     return fit(values, weights, tested, others, _PERSISTENCE)
 
 
-def _judged(seen: Comparison, line: Fit, error: float, tolerated: float, spread: float, concern: float) -> Comparison:
-    """Add what the fit says; `tolerated` is a logarithm, and so is `concern`, over which more is to be seen."""
+def _judged(
+    seen: Comparison, line: Fit, error: float, tolerated: float, spread: float, concern: float, power: int = 1
+) -> Comparison:
+    """Add what the fit says; `tolerated` is a logarithm, and so is `concern`, over which more is to be seen.
+
+    `power` is that of time by which the information grows: a trend is known the better the longer it is seen.
+    """
     sure = -log(error)
     evidence = line.log_evidence(tolerated, spread) if line.estimate > tolerated else 0.0
     margin = line.margin(error, spread)
@@ -117,7 +123,10 @@ def _judged(seen: Comparison, line: Fit, error: float, tolerated: float, spread:
         standing = "leaning"
     elif high is not None and high < 1.0:
         standing = "better"
-    return msgspec.structs.replace(seen, standing=standing, ratio=exp(line.estimate), low=low, high=high)
+    more = None
+    if standing == "leaning":
+        more = times_more(lambda times: line.times(times, power).log_evidence(tolerated, spread) >= sure)
+    return msgspec.structs.replace(seen, standing=standing, ratio=exp(line.estimate), low=low, high=high, more=more)
 
 
 def _means(

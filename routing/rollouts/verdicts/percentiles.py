@@ -13,6 +13,8 @@ from routing.rollouts.measures.measures import Measures
 from routing.rollouts.verdicts.blocks import Block, Moment
 from routing.rollouts.verdicts.hard_bound import log_evidence
 from routing.rollouts.verdicts.latencies import fit_blocks
+from routing.rollouts.verdicts.regression import Fit
+from routing.rollouts.verdicts.still_needed import times_more
 from routing.rollouts.verdicts.verdict import LEANING, Comparison, Standing
 
 _P99: Final = 0.99
@@ -39,12 +41,14 @@ def compare_p99(
     late = sum(histogram.above(ours[stratum], latest[stratum]) for stratum in kept)
     among = sum(sum(ours[stratum].values()) for stratum in kept)
     standing: Standing = "as_good"
-    evidence = log_evidence(late, among, _GROSS)
+    more = None
+    evidence = _evidence(late, among, None)
     if evidence < -log(error) and late > (1.0 - _P99) * among:
         found = _late_by_time(moments, measure, latest)
         line = fit_blocks(found, [1.0] * len(found), (), load_exponent=0.0)
-        if line is not None and line.estimate > 1.0 - _P99:
-            evidence = line.log_evidence(1.0 - _P99, _SPREAD)
+        evidence = _evidence(late, among, line)
+        if LEANING <= evidence < -log(error):
+            more = times_more(lambda times: _evidence(late, among, line, times) >= -log(error))
     if evidence >= LEANING:
         standing = "worse" if evidence >= -log(error) else "leaning"
     one, other = _p99([theirs[stratum] for stratum in kept]), _p99([ours[stratum] for stratum in kept])
@@ -57,7 +61,15 @@ def compare_p99(
         baseline_samples=sum(sum(theirs[stratum].values()) for stratum in kept),
         candidate_samples=among,
         bound=bound,
+        more=more,
     )
+
+
+def _evidence(late: int, among: int, line: Fit | None, times: float = 1.0) -> float:
+    """Return the evidence that too many are late, if so many times as many requests were like these."""
+    if line is None or line.estimate <= 1.0 - _P99:
+        return log_evidence(times * late, times * among, _GROSS)
+    return line.times(times).log_evidence(1.0 - _P99, _SPREAD)
 
 
 def _late_by_time(moments: Sequence[Moment], measure: str, latest: Mapping[int, int]) -> list[Block]:

@@ -34,12 +34,17 @@ class RateRatio(NamedTuple):
     """An interval of the ratio, which ever misses the true one with the error that was asked for.
 
     `high` None: there is no upper limit. `evidence` is the logarithm of that against equal rates: they are outside of
-    the interval when it is log(1 / error) or more.
+    the interval when it is log(1 / error) or more. `likelihood` has the logarithm of each ratio of the grid.
     """
 
     low: float
     high: float | None
     evidence: float
+    likelihood: Sequence[float]
+
+    def evidence_of(self, times: float) -> float:
+        """Return the evidence of so many times as many cells that are like these."""
+        return _evidence([times * each for each in self.likelihood])
 
 
 def rate_ratio(cells: Sequence[Cell], error: float) -> RateRatio:
@@ -51,10 +56,17 @@ def rate_ratio(cells: Sequence[Cell], error: float) -> RateRatio:
         for place, ratio in enumerate(_GRID):
             likelihood[place] -= events * log1p(share * (ratio - 1.0))
     likelihood = [value + mine * each for value, each in zip(likelihood, _LOGS, strict=True)]
+    low, high = _limits(likelihood, _mixture(likelihood) + log(error))
+    return RateRatio(low, high, _evidence(likelihood), likelihood)
+
+
+def _mixture(likelihood: Sequence[float]) -> float:
     best = max(likelihood)
-    mixture = best + log(sum([exp(v - best + p) for v, p in zip(likelihood, _LOG_PRIOR, strict=True)]))
-    low, high = _limits(likelihood, mixture + log(error))
-    return RateRatio(low, high, max(mixture - likelihood[_EQUAL], 0.0))
+    return best + log(sum([exp(v - best + p) for v, p in zip(likelihood, _LOG_PRIOR, strict=True)]))
+
+
+def _evidence(likelihood: Sequence[float]) -> float:
+    return max(_mixture(likelihood) - likelihood[_EQUAL], 0.0)
 
 
 def _limits(likelihood: list[float], least: float) -> tuple[float, float | None]:

@@ -1,13 +1,14 @@
 """Compare shares: of requests that failed, of answers that are empty, of calls that are invalid."""
 
 from collections.abc import Sequence
-from math import ceil, log
+from math import log
 
 from routing.rollouts.measures.events import FAILED, RATES, REQUESTS, Rate
 from routing.rollouts.measures.measures import Measures
 from routing.rollouts.verdicts.blocks import Moment
 from routing.rollouts.verdicts.hard_bound import log_evidence
 from routing.rollouts.verdicts.rate_ratio import Cell, rate_ratio
+from routing.rollouts.verdicts.still_needed import times_more
 from routing.rollouts.verdicts.verdict import Comparison, Standing
 
 
@@ -26,8 +27,11 @@ def compare_rates(
     ours, theirs = events / among, others / other_among
     behind = theirs - ours if good else ours - theirs
     standing: Standing = "as_good"
+    more = None
     if behind > tolerated and found.evidence > 0.0:
         standing = "worse" if found.evidence >= -log(error) else "leaning"
+        if standing == "leaning":
+            more = times_more(lambda times: found.evidence_of(times) >= -log(error))
     elif behind < 0.0 and found.evidence >= -log(error):
         standing = "better"
     return Comparison(
@@ -40,19 +44,20 @@ def compare_rates(
         high=found.high,
         baseline_samples=other_among,
         candidate_samples=among,
+        more=more,
     )
 
 
-def needed_for_rate(moments: Sequence[Moment], measure: str, error: float, effect: float) -> int | None:
-    """Return how many more answers of the candidate would tell a difference by the part `effect`.
+def more_for_rate(moments: Sequence[Moment], measure: str, error: float, effect: float) -> float | None:
+    """Return how many times as many requests besides would tell a difference by the part `effect`.
 
     None: it has not happened at both versions, so that nobody knows how often it does.
     """
-    (events, among), (others, _) = counted(moments, RATES[measure])
+    (events, _), (others, _) = counted(moments, RATES[measure])
     if not events or not others:
         return None
     variance = 1.0 / events + 1.0 / others
-    return max(ceil(among * (-2.0 * log(error) * variance / log(1.0 + effect) ** 2 - 1.0)), 0)
+    return max(-2.0 * log(error) * variance / log(1.0 + effect) ** 2 - 1.0, 0.0)
 
 
 def check_error_rate(baseline: Measures, candidate: Measures, error: float, bound: float) -> Comparison:
@@ -61,10 +66,12 @@ def check_error_rate(baseline: Measures, candidate: Measures, error: float, boun
     theirs = baseline.total(REQUESTS)
     rate = failed / among if among else 0.0
     standing: Standing = "as_good" if among else "too_few"
+    more = None
     if log_evidence(failed, among, bound) >= -log(error):
         standing = "worse"
     elif rate > bound:
         standing = "leaning"
+        more = times_more(lambda times: log_evidence(times * failed, times * among, bound) >= -log(error))
     return Comparison(
         measure="error_rate",
         standing=standing,
@@ -73,6 +80,7 @@ def check_error_rate(baseline: Measures, candidate: Measures, error: float, boun
         baseline_samples=theirs,
         candidate_samples=among,
         bound=bound,
+        more=more,
     )
 
 

@@ -20,12 +20,18 @@ class Fit(NamedTuple):
     estimate: float
     deviation: float
     information: float
-    freedom: int
+    freedom: float
 
     @property
     def error(self) -> float:
         """The estimate's standard error, for one look."""
         return self.deviation / sqrt(self.information)
+
+    def times(self, times: float, power: int = 1) -> "Fit":
+        """Return what so many times as many observations that are like these would say; the information on the
+        coefficient grows with that power of their number.
+        """
+        return self._replace(information=times**power * self.information, freedom=times * self.freedom)
 
     def log_evidence(self, null: float, spread: float) -> float:
         """Return the logarithm of the Bayes factor against the value `null`.

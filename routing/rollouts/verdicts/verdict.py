@@ -18,6 +18,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `measure` is one of `routing.rollouts.measures.events`, with `_p99` or `_trend` (growth a minute) behind a time's,
     or `error_rate`. Times are seconds (geometric means), rates are shares. `ratio` and `high` are None where they are
     not known. `stratum` is that of prompt lengths, None for all. `bound` is the hard bound that was tested, for those.
+    `more` is how many times as many requests as both versions have had are needed besides until it is sure, if what is
+    seen stays as it is; None: not known, or nothing is waited for.
     """
 
     measure: str
@@ -31,22 +33,25 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     baseline_samples: int = 0
     candidate_samples: int = 0
     bound: float | None = None
+    more: float | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a candidate. `reason` is a sentence for operators.
 
-    `goal` compares the goal that the bounds name; `needed` is how many more requests of the candidate would tell a
-    difference of the size that is of interest, None where that is not known or not asked. `short`: it is inconclusive
-    for want of requests alone. `unproven` says what too few answers have shown yet for the candidate to get most of the
-    requests; empty: nothing.
+    `goal` compares the goal that the bounds name. `short`: it is inconclusive for want of requests alone. `unproven`
+    says what too few answers have shown yet for the candidate to get most of the requests; empty: nothing. `needed` and
+    `needed_baseline` are about how many more requests of the candidate and of the baseline will tell what is not known
+    yet: of a goal a difference of the size that is of interest, else whether what looks worse is, or what is unproven;
+    0: nothing is waited for, None: nobody can say.
     """
 
     kind: Kind
     reason: str
     comparisons: tuple[Comparison, ...] = ()
     goal: Comparison | None = None
-    needed: int | None = None
+    needed: int | None = 0
+    needed_baseline: int | None = 0
     short: bool = False
     unproven: str = ""
 

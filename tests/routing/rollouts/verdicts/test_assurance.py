@@ -1,3 +1,4 @@
+from math import ceil, floor
 from random import Random
 
 from hypothesis import given
@@ -47,15 +48,22 @@ def test_a_candidate_that_breaks_more_calls_is_seldom_taken_for_one_that_does_no
 
 def test_too_few_tool_calls_are_named_and_rare_ones_are_not() -> None:
     few = of(requests=150, answers=150, calls=50, invalid_calls=1)
-    said = unproven(moments_of(few, few), 0.005)
-    assert said.startswith("invalid_tool_calls: 1 of 50 beside 1 of 50 do not rule out that the share is 2 % higher")
+    found = unproven(moments_of(few, few), 0.005)
+    assert found is not None
+    assert found.said == "invalid_tool_calls: 1 of 50 beside 1 of 50 do not rule out that the share is 2 % higher"
+    # So many times as much rules it out, and less does not.
+    assert found.more is not None
+    assert unproven(moments_of(few, few) * floor(1.0 + found.more), 0.005) is not None
+    assert unproven(moments_of(few, few) * ceil(1.0 + found.more), 0.005) is None
     many = of(requests=3000, answers=3000, calls=900, invalid_calls=9)
-    assert unproven(moments_of(many, many), 0.005) == ""
+    assert unproven(moments_of(many, many), 0.005) is None
     # The rarer they are, the larger a difference may be: of 50 calls among 2,000 requests nobody would notice.
     rare = of(requests=2000, answers=2000, calls=50, invalid_calls=1)
-    assert unproven(moments_of(rare, rare), 0.005) == ""
+    assert unproven(moments_of(rare, rare), 0.005) is None
     least = of(requests=30)
-    assert "errors: 0 of 30 beside 0 of 30" in unproven(moments_of(least, least), 0.005)
+    errors = unproven(moments_of(least, least), 0.005)
+    assert errors is not None
+    assert "errors: 0 of 30 beside 0 of 30" in errors.said
 
 
 def binomial(random: Random, among: int, share: float) -> int:

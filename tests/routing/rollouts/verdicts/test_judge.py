@@ -1,3 +1,4 @@
+from math import ceil, floor
 from random import Random
 from typing import Any
 
@@ -15,11 +16,16 @@ from routing.rollouts.verdicts.verdict import Comparison, Verdict
 from tests.routing.rollouts.verdicts.versions import measures
 
 
-def compared(candidate: dict[str, Any], *, slices: int = 24, bounds: Bounds | None = None, **both: Any) -> Verdict:
-    """The verdict on versions that differ by `candidate`, at the same load on each replica."""
+def compared(
+    candidate: dict[str, Any], *, slices: int = 24, copies: int = 1, bounds: Bounds | None = None, **both: Any
+) -> Verdict:
+    """The verdict on versions that differ by `candidate`, at the same load on each replica, seen `copies` times."""
     random = Random(1)
     theirs = measures(random, slices=slices, requests=60, replicas=6, **both)
     ours = measures(random, slices=slices, requests=20, **{**both, **candidate})
+    for found in (theirs, ours):
+        seen = list(found.slices.items())
+        found.slices |= {begin + copy * slices * 10: piece for begin, piece in seen for copy in range(1, copies)}
     return judge(theirs, ours, bounds or Bounds(), slices * 10.0)
 
 
@@ -126,12 +132,45 @@ def test_versions_that_follow_each_other_are_held_to_the_bounds_alone() -> None:
     assert judge(theirs, ours, Bounds(), 120.0).kind == "as_good"
 
 
+@pytest.mark.parametrize(
+    ("candidate", "measure"),
+    [({"slower": 1.25}, "tpot"), ({"failed": 0.012}, "errors"), ({"truncated": 0.09}, "truncated")],
+)
+def test_what_is_not_sure_yet_says_how_many_requests_it_takes(candidate: dict[str, Any], measure: str) -> None:
+    """As many times what was seen, and no fewer, make it sure, if they are just the same."""
+    both: dict[str, Any] = {"failed": 0.002, "truncated": 0.05}
+    for slices in range(6, 40):
+        early = compared(candidate, slices=slices, **both)
+        if early.kind == "inconclusive" and f": {measure}" in early.reason:
+            break
+    assert early.needed
+    assert early.needed_baseline is not None
+    assert abs(early.needed_baseline - 3 * early.needed) <= 3
+    assert f"about {early.needed} more requests of the candidate and {early.needed_baseline} of the" in early.reason
+    times = 1 + early.needed / (20 * slices)
+    assert compared(candidate, slices=slices, copies=floor(times), **both).kind == "inconclusive"
+    assert compared(candidate, slices=slices, copies=ceil(times), **both).kind == "worse"
+
+
+def test_how_many_more_requests_it_takes_is_not_made_up() -> None:
+    """Where the rate is just over its bound no number of requests would tell within reason."""
+    failed = Measures(slices={0: Slice(counts={"requests": 1000, "failed": 11})})
+    barely = judge(Measures(slices={0: Slice(counts={"requests": 1000, "failed": 11})}), failed, Bounds(), 10.0)
+    assert barely.kind == "inconclusive"
+    assert (barely.needed, barely.needed_baseline) == (None, None)
+    assert barely.reason.endswith("How many more requests would tell is not known yet.")
+    few = judge(Measures(slices={0: Slice(counts={"requests": 80})}), failed, Bounds(min_requests=2000), 10.0)
+    assert (few.needed, few.needed_baseline) == (1000, 1920)
+
+
 def test_an_ab_test_goes_by_its_goal_and_says_what_it_needs() -> None:
     bounds = Bounds(goal=Goal(measure="accepted", better="higher", effect=0.3))
     early = compared({}, slices=12, bounds=bounds, accepted=0.2)
     assert early.kind == "inconclusive"
     assert early.needed
-    assert f"About {early.needed} more requests" in early.reason
+    assert (
+        f"About {early.needed} more requests of the candidate and {early.needed_baseline} of the stab" in early.reason
+    )
     won = compared({"accepted": 0.5}, slices=12, bounds=bounds, accepted=0.2)
     assert won.kind == "better"
     assert won.goal is not None
