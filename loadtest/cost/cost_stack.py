@@ -3,20 +3,24 @@
 import contextlib
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from loadtest.cost.scenarios import WHOLE, WORDS, Setup
-from loadtest.load.processes import choose_cores, process_tree, running
+from loadtest.cost.scenarios import CANDIDATE, WHOLE, WORDS, Setup
+from loadtest.load.processes import BenchError, choose_cores, process_tree, running
 from loadtest.load.stack import create_key, free_ports, wait_until_ready, workers_of
 from protos.script import Line
 
 _CLI = [sys.executable, "-P", "-m", "gateway.cli.main"]
 #: Milliseconds of an engine's step: so long that a worker is done with it before the next one, however it is counted.
 PACE_MS = 20.0
+#: Seconds in which a rollout begins: replicas are found, and a controller takes its lease.
+_ROLLOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,18 @@ def cost_stack(
     with contextlib.ExitStack() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="penstock-cost-")))
         log = ending.enter_context((folder / "log").open("a+b"))
-        port, collector_port, *ports = free_ports(2 + len(WORDS))
+        port, collector_port, *ports = free_ports(2 + 2 * len(WORDS))
+        stable = dict(zip(WORDS, ports, strict=False)) if setup.rollout else {}
+        ports = ports[len(WORDS) :]
         replicas = dict(zip(WORDS, ports, strict=True))
         config = folder / "penstock.yaml"
-        config.write_text(setup.config(port, replicas, collector_port))
+        config.write_text(setup.config(port, replicas, collector_port, stable))
         processes = {}
+        for model, at in stable.items():
+            started = _engine(setup, model, at, 0.0, folder)
+            processes[f"the replica {model} of the stable version"] = ending.enter_context(
+                running(started, load_core, log=log)
+            )
         for model, at in replicas.items():
             started = _engine(setup, model, at, 0.0 if model == WHOLE else pace_ms, folder)
             processes[f"the replica {model}"] = ending.enter_context(running(started, load_core, log=log))
@@ -62,14 +73,36 @@ def cost_stack(
         served = [*command(folder), "serve", "--config", str(config)]
         gateway = ending.enter_context(running(served, gateway_core, log=log))
         wait_until_ready(port, {**processes, "the gateway": gateway}, log)
+        key = create_key(config, setup.tenant)
+        if setup.rollout:
+            for model in WORDS:
+                _wait_for_candidate(port, key, model)
         yield CostStack(
             port=port,
-            key=create_key(config, setup.tenant),
+            key=key,
             worker_pid=workers_of(gateway.pid, 1)[0],
             processes=tuple(process_tree(gateway.pid)),
             replicas=tuple(ports),
             folder=folder,
         )
+
+
+def _wait_for_candidate(port: int, key: str, model: str) -> None:
+    """Wait until the worker follows the rollout. Raises BenchError."""
+    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "?"}], "max_tokens": 1})
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, headers)
+    deadline, answered = time.monotonic() + _ROLLOUT_SECONDS, ""
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(request, timeout=_ROLLOUT_SECONDS) as response:
+                answered = response.headers.get("x-penstock-version", "")
+        except OSError as error:
+            raise BenchError(f"a request before the count got no answer: {error}") from None
+        if answered == CANDIDATE:
+            return
+        time.sleep(0.2)
+    raise BenchError(f"the rollout of {model} did not begin within {_ROLLOUT_SECONDS:.0f} s: {answered} answers")
 
 
 def _engine(setup: Setup, model: str, port: int, pace_ms: float, folder: Path) -> list[str]:

@@ -38,6 +38,24 @@ _MODEL: Final = """\
     pools:
       - {{name: bench, shape: {{tp: 2}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
 """
+#: The version that answers where there is a rollout.
+CANDIDATE: Final = "v2"
+#: Two versions, of which a rollout gives the candidate everything: its path is the dearer one, and the same requests
+#: would go to one version alone in any case. An A/B test lasts until somebody decides it.
+_VERSIONED: Final = """\
+  - name: {name}
+    tokenizer: mistral-tekken
+    context: 32768
+    routing: {{policy: {policy}}}
+    price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
+    stable: v1
+    pools:
+      - {{name: old, version: v1, shape: {{tp: 2}}, engine: simulated, replicas: ["grpc://127.0.0.1:{stable}"]}}
+      - {{name: new, version: {candidate}, shape: {{tp: 2}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
+"""
+_ROLLOUT: Final = """\
+  - {{model: {name}, to: {candidate}, plan: ab, stages: [1.0], goal: {{measure: ttft}}, warmup: {{requests: 0}}}}
+"""
 _RELAYED: Final = """\
   - name: {name}
     context: 32768
@@ -83,6 +101,7 @@ class Setup:
     filters: bool = False
     telemetry: bool = False
     relayed: bool = False
+    rollout: bool = False
 
     @property
     def tenant(self) -> str:
@@ -92,13 +111,20 @@ class Setup:
     @property
     def settle_seconds(self) -> float:
         """Seconds after which all is done that was put off when a request ended."""
-        return 1.5 if self.telemetry else 0.3
+        return 1.5 if self.telemetry or self.rollout else 0.3
 
-    def config(self, port: int, replicas: Mapping[str, int], collector: int) -> str:
-        """Return the gateway's configuration file. `replicas` are ports, by model."""
-        model = _RELAYED if self.relayed else _MODEL + (_TOOLS if self.tools else "")
-        models = (model.format(name=name, policy=self.policy, replica=at) for name, at in replicas.items())
+    def config(self, port: int, replicas: Mapping[str, int], collector: int, stable: Mapping[str, int]) -> str:
+        """Return the gateway's configuration file. `replicas` are ports, by model, and `stable` those of the stable
+        version, where requests go by version.
+        """
+        model = _RELAYED if self.relayed else _VERSIONED if self.rollout else _MODEL + (_TOOLS if self.tools else "")
+        models = (
+            model.format(name=name, policy=self.policy, replica=at, stable=stable.get(name), candidate=CANDIDATE)
+            for name, at in replicas.items()
+        )
         text = _BASE.format(port=port, models="".join(models))
+        if self.rollout:
+            text += "rollouts:\n" + "".join(_ROLLOUT.format(name=name, candidate=CANDIDATE) for name in replicas)
         if self.filters:
             text += _FILTERS
         return text + (_TELEMETRY.format(collector=collector) if self.telemetry else _QUIET)
@@ -156,6 +182,7 @@ _SETUPS: Final = (
     Setup("telemetry", telemetry=True),
     Setup("everything", policy="auto", limited=True, filters=True, telemetry=True),
     Setup("relayed", relayed=True),
+    Setup("rollout", rollout=True),
 )
 SCENARIOS: Final = tuple(
     Scenario(f"{setup.name} stream" if stream else setup.name, setup, stream)

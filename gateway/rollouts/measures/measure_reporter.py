@@ -58,6 +58,7 @@ class MeasureReporter:
 
     async def report(self) -> None:
         """Report what has changed. What the store did not take is reported again; it counts once."""
+        self.counter.settle()
         # What is counted meanwhile has changed again.
         changed, self.counter.changed = self.counter.changed, set()
         answered, self.counter.answered = self.counter.answered, []

@@ -110,6 +110,7 @@ class RolloutRun:
             self._answered[record.version] += 1
             ended.append(record)
         self._counter.take(ended)
+        self._counter.settle()
         self._counter.answered.clear()
         self._counter.changed.clear()
 

@@ -1,16 +1,19 @@
 """Histograms of latencies with buckets of equal ratios; they are merged by addition."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import repeat
 from math import ceil, log
+from operator import truediv
 from typing import Final
 
 #: Eight buckets a doubling: a quantile is 4.5 % off at most.
 WIDTH: Final = log(2.0) / 8
 
 
-def bucket_of(logarithm: float) -> int:
-    """Return the bucket of a value, by its natural logarithm."""
-    return ceil(logarithm / WIDTH)
+def buckets_of(logarithms: Sequence[float]) -> Counter[int]:
+    """Count values by bucket, by their natural logarithms."""
+    return Counter(map(ceil, map(truediv, logarithms, repeat(WIDTH))))
 
 
 def upper_end(bucket: int) -> float:

@@ -1,5 +1,8 @@
 """Measures of the requests of one version that arrived within one slice of time."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import mul
 from typing import Final
 
 import msgspec
@@ -19,11 +22,11 @@ class Moments(msgspec.Struct, array_like=True):
     total: float = 0.0
     squares: float = 0.0
 
-    def add(self, value: float) -> None:
-        """Add one logarithm."""
-        self.count += 1
-        self.total += value
-        self.squares += value * value
+    def add(self, values: Sequence[float]) -> None:
+        """Add logarithms."""
+        self.count += len(values)
+        self.total += sum(values)
+        self.squares += sum(map(mul, values, values))
 
     def merge(self, other: "Moments") -> None:
         """Add another's."""
@@ -48,20 +51,19 @@ class Slice(msgspec.Struct):
         """Count an event."""
         self.counts[name] = self.counts.get(name, 0) + times
 
-    def add(self, measure: str, stratum: int, logarithm: float) -> None:
-        """Add a value by its natural logarithm."""
+    def add(self, measure: str, stratum: int, logarithms: Sequence[float]) -> None:
+        """Add values by their natural logarithms."""
         strata = self.moments.setdefault(measure, {})
         moments = strata.get(stratum)
         if moments is None:
             moments = strata[stratum] = Moments()
-        moments.add(logarithm)
+        moments.add(logarithms)
 
-    def add_time(self, measure: str, stratum: int, logarithm: float) -> None:
-        """Add seconds by their natural logarithm, of which percentiles are wanted."""
-        self.add(measure, stratum, logarithm)
+    def add_times(self, measure: str, stratum: int, logarithms: Sequence[float]) -> None:
+        """Add seconds by their natural logarithms, of which percentiles are wanted."""
+        self.add(measure, stratum, logarithms)
         buckets = self.histograms.setdefault(measure, {}).setdefault(stratum, {})
-        bucket = histogram.bucket_of(logarithm)
-        buckets[bucket] = buckets.get(bucket, 0) + 1
+        histogram.merge(buckets, histogram.buckets_of(logarithms))
 
     def merge(self, other: "Slice") -> None:
         """Add another's."""
@@ -82,9 +84,4 @@ class Slice(msgspec.Struct):
 
 def stratum_of(prompt_tokens: int) -> int:
     """Return the stratum of a prompt, from 0 on."""
-    stratum = 0
-    for least in STRATA:
-        if prompt_tokens < least:
-            break
-        stratum += 1
-    return stratum
+    return bisect_right(STRATA, prompt_tokens)

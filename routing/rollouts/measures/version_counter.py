@@ -1,7 +1,14 @@
-"""A sink that counts the measures of both versions of a model in the records of ended requests."""
+"""A sink that counts the measures of both versions of a model in the records of ended requests.
 
-from collections.abc import Callable, Collection, Sequence
+Many records are counted together, by `map` and its like: none of them costs a step of the interpreter by itself.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import chain, compress, repeat
 from math import log
+from operator import and_, attrgetter, floordiv, gt, sub, truediv
 from typing import Final, NamedTuple, TypeGuard
 
 from observability.outcome import FAILED as FAILURES
@@ -15,6 +22,8 @@ from routing.rollouts.split import Split
 
 #: A request that arrived earlier counts as if it had arrived so many seconds ago: what is older is put together.
 LATE_SECONDS: Final = 120
+#: Records that wait to be counted at most.
+_MOST_WAITING: Final = 4096
 
 _ANSWERED: Final = frozenset((Outcome.OK, Outcome.CUT))
 #: What a version is to blame for, or at least its room: not the store, and nothing that clients have done.
@@ -34,8 +43,19 @@ class Answered(NamedTuple):
     begin: int
 
 
+_Group = list[RequestRecord]
+#: What requests have in common that are counted together, beside their slice and their stratum.
+_IN_COMMON: Final = attrgetter("model", "version", "rollout_epoch", "outcome")
+_WALL, _PROMPT, _FAILED_VERSION = attrgetter("wall"), attrgetter("prompt_tokens"), attrgetter("failed_version")
+_ARRIVED, _FIRST, _LAST = attrgetter("arrived"), attrgetter("first_token"), attrgetter("last_token")
+_COMPLETION, _SEQUENCES, _CACHED = attrgetter("completion_tokens"), attrgetter("sequences"), attrgetter("cached_tokens")
+_COST, _FINISH, _REPLICA = attrgetter("cost_nano_usd"), attrgetter("finish"), attrgetter("replica")
+_CHECKS, _VERDICTS = attrgetter("checks"), attrgetter("verdicts")
+_ID, _TENANT = attrgetter("id"), attrgetter("tenant")
+
+
 class VersionCounter:
-    """The measures of one worker, by rollout and version.
+    """The measures of one worker, by rollout and version, up to the last `settle`.
 
     `changed` names what has changed since it was last emptied: a rollout, a version and a slice's begin. `answered`
     gathers answers until somebody takes them.
@@ -48,18 +68,33 @@ class VersionCounter:
         self.answered: list[Answered] = []
         self._split_of = split_of
         self._clock = clock
+        self._waiting: _Group = []
 
     def take(self, records: Sequence[RequestRecord]) -> None:
-        """Count ended requests."""
-        for record in records:
-            if record.failed_version:
-                split = self._split_of(record.asked_model)
-                if _is_compared(split, record, record.failed_version, record.failed_epoch):
-                    self._count_failed(split.salt, record)
-            if record.version and record.outcome in _COUNTED:
-                split = self._split_of(record.model)
-                if _is_compared(split, record, record.version, record.rollout_epoch):
-                    self._count(split.salt, record)
+        """Keep ended requests until they are counted."""
+        self._waiting += records
+        if len(self._waiting) >= _MOST_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Count what was taken."""
+        records, self._waiting = self._waiting, []
+        for record in compress(records, map(_FAILED_VERSION, records)):
+            split = self._split_of(record.asked_model)
+            if _is_compared(split, record.failed_version, record.failed_epoch):
+                self._count_failed(split, record)
+        groups: defaultdict[tuple[tuple[str, str, int, Outcome], float, int], _Group] = defaultdict(list)
+        slices = map(floordiv, map(_WALL, records), repeat(SLICE_SECONDS))
+        kinds = zip(map(_IN_COMMON, records), slices, map(stratum_of, map(_PROMPT, records)), strict=True)
+        _exhaust(map(list.append, map(groups.__getitem__, kinds), records))
+        for ((model, version, epoch, outcome), number, stratum), group in groups.items():
+            split = self._split_of(model) if version and outcome in _COUNTED else None
+            if _is_compared(split, version, epoch) and (divided := _divided(split, group)):
+                piece = self._piece(split.salt, version, int(number) * SLICE_SECONDS)
+                piece.epoch = max(piece.epoch, epoch)
+                _count(piece, stratum, outcome, divided)
+                if outcome in _ANSWERED:
+                    self.answered += _answered(divided, split.salt, version)
 
     def add(self, rollout: str, version: str, begin: int, events: Collection[str]) -> None:
         """Count later feedback on an answer of the slice that begins then."""
@@ -80,70 +115,94 @@ class VersionCounter:
             piece = slices[begin] = Slice()
         return piece
 
-    def _count_failed(self, rollout: str, record: RequestRecord) -> None:
+    def _count_failed(self, split: Split, record: RequestRecord) -> None:
         """Count the failure of a version from which the client's request went on to a fallback."""
-        piece = self._piece(rollout, record.failed_version, int(record.wall))
+        if not _divided(split, [record]):
+            return
+        piece = self._piece(split.salt, record.failed_version, int(record.wall))
         piece.epoch = max(piece.epoch, record.failed_epoch)
         for event in (REQUESTS, FAILED, "error.fell_back"):
             piece.count(event)
 
-    def _count(self, rollout: str, record: RequestRecord) -> None:
-        version, outcome = record.version, record.outcome
-        piece = self._piece(rollout, version, int(record.wall))
-        count = piece.count
-        count(REQUESTS)
-        piece.epoch = max(piece.epoch, record.rollout_epoch)
-        if record.replica:
-            piece.replicas[record.replica] = piece.replicas.get(record.replica, 0) + 1
-        if outcome in _FAILED:
-            count(FAILED)
-            count(f"error.{outcome.value}")
-        elif outcome is Outcome.CLIENT_GONE:
-            count(outcome.value)
-        stratum = stratum_of(record.prompt_tokens)
-        _time(piece, stratum, record)
-        if outcome not in _ANSWERED:
-            return
-        count(ANSWERS)
-        if record.finish:
-            count(f"finish.{record.finish}")
-            if record.finish == _TRUNCATED:
-                count("truncated")
-        if outcome is Outcome.CUT:
-            count("cut")
-        if record.verdicts and any(verdict.where == "answer" for verdict in record.verdicts):
+
+def _count(piece: Slice, stratum: int, outcome: Outcome, group: _Group) -> None:
+    """Count requests with one outcome and prompts of one stratum, which arrived in one slice."""
+    count, number = piece.count, len(group)
+    count(REQUESTS, number)
+    for replica, times in Counter(map(_REPLICA, group)).items():
+        if replica:
+            piece.replicas[replica] = piece.replicas.get(replica, 0) + times
+    if outcome in _FAILED:
+        count(FAILED, number)
+        count(f"error.{outcome.value}", number)
+    elif outcome is Outcome.CLIENT_GONE:
+        count(outcome.value, number)
+    _time(piece, stratum, outcome, group)
+    if outcome not in _ANSWERED:
+        return
+    count(ANSWERS, number)
+    for finish, times in Counter(filter(None, map(_FINISH, group))).items():
+        count(f"finish.{finish}", times)
+        if finish == _TRUNCATED:
+            count("truncated", times)
+    if outcome is Outcome.CUT:
+        count("cut", number)
+    for record in compress(group, map(_VERDICTS, group)):
+        if any(verdict.where == "answer" for verdict in record.verdicts):
             count("flagged")
-        for event in record.checks:
-            count(event)
-        count("prompt_tokens", record.prompt_tokens)
-        count("cached_tokens", record.cached_tokens)
-        if record.completion_tokens:
-            count("output_tokens", record.completion_tokens)
-            piece.add("output_tokens", stratum, log(record.completion_tokens))
-        if record.cost_nano_usd:
-            count("cost_nano_usd", record.cost_nano_usd)
-            piece.add("cost", stratum, log(record.cost_nano_usd))
-        self.answered.append(Answered(record.id, record.tenant, record.model, rollout, version, int(record.wall)))
+    for event, times in Counter(chain.from_iterable(map(_CHECKS, group))).items():
+        count(event, times)
+    count("prompt_tokens", sum(map(_PROMPT, group)))
+    count("cached_tokens", sum(map(_CACHED, group)))
+    for measure, event, value in (("output_tokens", "output_tokens", _COMPLETION), ("cost", "cost_nano_usd", _COST)):
+        sizes = list(filter(None, map(value, group)))
+        if sizes:
+            count(event, sum(sizes))
+            piece.add(measure, stratum, list(map(log, sizes)))
 
 
-def _is_compared(split: Split | None, record: RequestRecord, version: str, epoch: int) -> TypeGuard[Split]:
-    """Whether a request to a version is one of those that are divided: others are not like them."""
+def _time(piece: Slice, stratum: int, outcome: Outcome, group: _Group) -> None:
+    """Count requests' times; what broke off has no whole time."""
+    begun = list(compress(group, map(gt, map(_FIRST, group), map(_ARRIVED, group))))
+    tokens = list(map(truediv, map(_COMPLETION, begun), map(max, map(_SEQUENCES, begun), repeat(1))))
+    spans = list(map(sub, map(_LAST, begun), map(_FIRST, begun)))
+    paced = list(map(and_, map(gt, tokens, repeat(1.0)), map(gt, spans, repeat(0.0))))
+    times: list[tuple[str, Iterable[float]]] = [
+        ("ttft", map(sub, map(_FIRST, begun), map(_ARRIVED, begun))),
+        ("tpot", map(truediv, compress(spans, paced), map(sub, compress(tokens, paced), repeat(1.0)))),
+    ]
+    if outcome in _ANSWERED:
+        whole = list(map(sub, map(_LAST, begun), map(_ARRIVED, begun)))
+        times.append(("seconds", compress(whole, map(gt, whole, repeat(0.0)))))
+    for measure, values in times:
+        logarithms = list(map(log, values))
+        if logarithms:
+            piece.add_times(measure, stratum, logarithms)
+
+
+def _answered(group: _Group, rollout: str, version: str) -> Iterable[Answered]:
+    where = repeat(rollout), repeat(version), map(int, map(_WALL, group))
+    rows = zip(map(_ID, group), map(_TENANT, group), map(attrgetter("model"), group), *where, strict=False)
+    return map(partial(tuple.__new__, Answered), rows)
+
+
+def _is_compared(split: Split | None, version: str, epoch: int) -> TypeGuard[Split]:
+    """Whether requests to a version are of those that are divided: others are not like them."""
     if split is None or not split.candidate or version not in (split.stable, split.candidate):
-        return False
-    if (split.tenants and record.tenant not in split.tenants) or (split.tiers and record.tier not in split.tiers):
         return False
     # What a header forced to a version, or came before the candidate got its share, has no epoch.
     return bool(epoch) or (not split.share and version == split.stable)
 
 
-def _time(piece: Slice, stratum: int, record: RequestRecord) -> None:
-    """Count a request's times; what broke off has no whole time."""
-    first, last = record.first_token, record.last_token
-    if not first or first <= record.arrived:
-        return
-    piece.add_time("ttft", stratum, log(first - record.arrived))
-    tokens = record.completion_tokens / max(record.sequences, 1)
-    if tokens > 1 and last > first:
-        piece.add_time("tpot", stratum, log((last - first) / (tokens - 1)))
-    if record.outcome in _ANSWERED and last > record.arrived:
-        piece.add_time("seconds", stratum, log(last - record.arrived))
+def _divided(split: Split, group: _Group) -> _Group:
+    """Return the requests of those whose requests are divided."""
+    tenants, tiers = split.tenants, split.tiers
+    if not tenants and not tiers:
+        return group
+    return [
+        record for record in group if (not tenants or record.tenant in tenants) and (not tiers or record.tier in tiers)
+    ]
+
+
+def _exhaust(calls: Iterable[object]) -> None:
+    deque(calls, maxlen=0)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.load import load_config
-from loadtest.cost.scenarios import LONG, SCENARIOS, SHORT, WHOLE, named
+from loadtest.cost.scenarios import CANDIDATE, LONG, SCENARIOS, SHORT, WHOLE, named
 from loadtest.load.processes import BenchError
 
 _SETUPS = {scenario.setup.name: scenario.setup for scenario in SCENARIOS}
@@ -13,7 +13,8 @@ _SETUPS = {scenario.setup.name: scenario.setup for scenario in SCENARIOS}
 def test_a_gateway_has_what_its_name_says_and_nothing_else(name: str, tmp_path: Path) -> None:
     setup = _SETUPS[name]
     path = tmp_path / "penstock.yaml"
-    path.write_text(setup.config(8000, {WHOLE: 9001, SHORT: 9002, LONG: 9003}, 9004))
+    stable = {WHOLE: 9005, SHORT: 9006, LONG: 9007}
+    path.write_text(setup.config(8000, {WHOLE: 9001, SHORT: 9002, LONG: 9003}, 9004, stable))
     config = load_config(path)
     every = name == "everything"
     assert [model.name for model in config.models] == [WHOLE, SHORT, LONG]
@@ -23,6 +24,9 @@ def test_a_gateway_has_what_its_name_says_and_nothing_else(name: str, tmp_path: 
     assert setup.tenant == ("limited" if every or name == "limits" else "default")
     assert (config.models[0].output.tools == "hermes") == (name == "tools")
     assert {model.pools[0].engine for model in config.models} == {"openai" if name == "relayed" else "simulated"}
+    assert [(one.model, one.to, one.shares) for one in config.rollouts] == (
+        [(model, CANDIDATE, (1.0,)) for model in stable] if name == "rollout" else []
+    )
     if name != "relayed":
         assert {model.routing.policy for model in config.models} == {"auto" if every else "least_load"}
 

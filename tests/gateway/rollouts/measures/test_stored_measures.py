@@ -80,6 +80,7 @@ def test_a_failure_that_a_fallback_hides_from_the_client_is_its_versions() -> No
             record(3, "", **fell, tenant="c"),
         ]
     )
+    counter.settle()
     ((key, found),) = counter.measures.items()
     assert key == ("r1", "v2")
     assert (found.total("requests"), found.total("failed"), found.total("answers")) == (1, 1, 0)

@@ -35,5 +35,5 @@ def measures(
             factor = slower * (long_prompts if is_long else 1.0) * (1.0 + growth * number * SLICE_SECONDS / 60.0)
             stratum = stratum_of(8000 if is_long else 100)
             for measure, mean, deviation in (("ttft", 0.2, 0.5), ("tpot", 0.03, 0.2), ("seconds", 6.0, 0.9)):
-                piece.add_time(measure, stratum, log(mean * factor) + random.gauss(0.0, deviation))
+                piece.add_times(measure, stratum, [log(mean * factor) + random.gauss(0.0, deviation)])
     return found
