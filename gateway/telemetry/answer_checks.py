@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 #: Tokens of an answer's beginning in which a refusal shows.
 _BEGINNING_TOKENS: Final = 48
+_JSON: Final = (GuideKind.JSON_OBJECT, GuideKind.JSON_SCHEMA)
 
 
 def describe_compared(generation: Generation, digests: Digests | None) -> None:
@@ -40,20 +41,21 @@ def checks_of(generation: Generation) -> tuple[str, ...]:
     """Return what was found, by names of `routing/rollouts/measures/events.py`; an event once for a request."""
     if generation.stream.relay is not None:
         return ()
-    found: set[str] = set()
-    for index, sequence in enumerate(generation.sequences):
-        cut = sequence.finish_reason is not FinishReason.STOP
-        found |= _checks(generation, generation.stream.tokens[index][: sequence.completion_tokens], cut=cut)
-    return tuple(sorted(found))
+    sequences = generation.sequences
+    if len(sequences) == 1:
+        return _checks(generation, 0)
+    found = [event for index in range(len(sequences)) for event in _checks(generation, index)]
+    return tuple(sorted(set(found)))
 
 
-def _checks(generation: Generation, tokens: list[int], *, cut: bool) -> set[str]:
-    request = generation.request
-    guide = None if request.guide is None else request.guide.kind
-    is_json = guide in (GuideKind.JSON_OBJECT, GuideKind.JSON_SCHEMA)
-    parser = None if request.parser is None else request.parser("", whole=True)
-    if parser is None and not is_json:
+def _checks(generation: Generation, index: int) -> tuple[str, ...]:
+    request, sequence = generation.request, generation.sequences[index]
+    tokens = generation.stream.tokens[index][: sequence.completion_tokens]
+    is_json = request.guide is not None and request.guide.kind in _JSON
+    if request.parser is None and not is_json:
         return found_in(written_text(generation.table, tokens[:_BEGINNING_TOKENS]))
+    parser = None if request.parser is None else request.parser("", whole=True)
+    cut = sequence.finish_reason is not FinishReason.STOP
     text = written_text(generation.table, tokens)
     names: list[str] = []
     arguments: dict[int, str] = {}
@@ -69,18 +71,18 @@ def _checks(generation: Generation, tokens: list[int], *, cut: bool) -> set[str]
     if names:
         # What was cut off counts as that.
         valid = cut or are_valid(names, list(arguments.values()), _offered(request.prompt))
-        return {"calls"} if valid else {"calls", "invalid_calls"}
+        return ("calls",) if valid else ("calls", "invalid_calls")
     if is_json and not cut:
         assert request.guide is not None, "it asks for JSON"
-        return {"json"} if is_json_text(text, request.guide.text) else {"json", "invalid_json"}
+        return ("json",) if is_json_text(text, request.guide.text) else ("json", "invalid_json")
     return found_in(text)
 
 
-def found_in(text: str) -> set[str]:
+def found_in(text: str) -> tuple[str, ...]:
     """Return what a text for the user is, from its beginning."""
     if not text.strip():
-        return {"empty"}
-    return {"refused"} if declines(text) else set()
+        return ("empty",)
+    return ("refused",) if declines(text) else ()
 
 
 def is_json_text(text: str, schema: str = "") -> bool:

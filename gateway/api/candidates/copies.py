@@ -37,6 +37,11 @@ class Copies:
 
     def begin(self, exchange: HttpExchange, request: GenerateRequest, path: str, body: bytes, endpoint: str) -> None:
         """Have the answer gathered if the request is to be copied."""
+        versions = request.model.versions
+        if (versions is None or versions.split.shadow is None) and (
+            self._recorder is None or not self._recorder.records
+        ):
+            return
         uses: list[Callable[[CopiedRequest], None]] = []
         shadows, recorder = self._shadows, self._recorder
         if shadows is not None and self._draw() < shadows.share_of(request):

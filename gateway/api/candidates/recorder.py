@@ -33,6 +33,11 @@ class Recorder:
         self._running: Recording | None = None
         self._waiting: deque[CopiedRequest] = deque()
 
+    @property
+    def records(self) -> bool:
+        """Whether something is to be recorded now."""
+        return self._running is not None
+
     def share_of(self, request: GenerateRequest) -> float:
         """Return which part of requests like this one is recorded."""
         running = self._running

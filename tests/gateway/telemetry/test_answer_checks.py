@@ -8,18 +8,18 @@ from gateway.telemetry.answer_checks import are_valid, found_in, is_json_text
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        (" \n", {"empty"}),
-        ("I'm sorry, but I can't help with that.", {"refused"}),
-        ("I cannot do that.", {"refused"}),
-        ("As an AI, I have no body.", {"refused"}),  # it begins as those that decline do, and mostly is one
-        ("No AI has a body.", set()),
-        ("Es tut mir leid, dabei helfe ich nicht.", {"refused"}),
-        ("抱歉，我无法回答。", {"refused"}),
-        ("The word sorry is from Old English.", set()),
-        ("I can help with that: yes.", set()),
+        (" \n", ("empty",)),
+        ("I'm sorry, but I can't help with that.", ("refused",)),
+        ("I cannot do that.", ("refused",)),
+        ("As an AI, I have no body.", ("refused",)),  # it begins as those that decline do, and mostly is one
+        ("No AI has a body.", ()),
+        ("Es tut mir leid, dabei helfe ich nicht.", ("refused",)),
+        ("抱歉，我无法回答。", ("refused",)),
+        ("The word sorry is from Old English.", ()),
+        ("I can help with that: yes.", ()),
     ],
 )
-def test_it_tells_nothing_and_refusals_from_answers(text: str, found: set[str]) -> None:
+def test_it_tells_nothing_and_refusals_from_answers(text: str, found: tuple[str, ...]) -> None:
     assert found_in(text) == found
 
 
