@@ -77,9 +77,10 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
     if rollout.phase not in ENDED:
         if rollout.phase in SERVING:
             yield from _wrapped(_bar(rollout, width), width)
-        judged = view.verdict is not None and rollout.phase in SERVING and view.verdict.reason == rollout.problem
-        if rollout.problem and not judged:
-            yield from _wrapped(f"waits: {rollout.problem}", width)
+        # The verdict is told below.
+        said = view.verdict.reason if view.verdict is not None and rollout.phase in SERVING else ""
+        if problem := rollout.problem.removesuffix(said).removesuffix(": "):
+            yield from _wrapped(f"waits: {problem}", width)
         if view.wish in _WISHES and rollout.phase not in SETTLED:
             yield f"  an operator wants it {_WISHES[view.wish]}"
         if not view.controller:

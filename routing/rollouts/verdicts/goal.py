@@ -53,11 +53,11 @@ def judge_goal(
     if kind != "inconclusive":
         needed = NOTHING
     elif needed == NOTHING:
-        kind, reason = "as_good", f"{reason} A difference of {goal.effect:.0%} would have been seen."
+        kind, reason = "as_good", f"{reason} A difference of {100 * goal.effect:g} % would have been seen."
     elif needed is not None:
-        reason = f"{reason} {str(needed).capitalize()} would tell a difference of {goal.effect:.0%}."
+        reason = f"{reason} {str(needed).capitalize()} would tell a difference of {100 * goal.effect:g} %."
     else:
-        reason = f"{reason} How many more requests would tell a difference of {goal.effect:.0%} is not known yet."
+        reason = f"{reason} How many more requests would tell a difference of {100 * goal.effect:g} % is not known yet."
     if waits is not None:
         needed = waits.needed if kind != "inconclusive" else needed
         kind, reason = "inconclusive", f"{waits.reason} Of the goal: {reason}"

@@ -156,3 +156,18 @@ def test_a_ratio_says_of_what_it_is() -> None:
     assert "INTERVAL: has the true ratio with 99.97 %, at every look." in told
     (row,) = [line.split() for line in lines if line.split()[:1] == ["tpot"]]
     assert row == ["tpot", "21", "ms", "18", "ms", "x0.86", "x0.80", "to", "x0.92", "better"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "waits"),
+    [
+        ("no measure is worse", []),
+        ("until it is promoted or aborted: no measure is worse", ["waits: until it is promoted or aborted"]),
+        ("errors: 0 of 40 do not rule it out", ["waits: errors: 0 of 40 do not rule it out"]),
+    ],
+)
+def test_what_a_verdict_says_is_told_once(problem: str, waits: list[str]) -> None:
+    versions = live_rollouts(sample(problem=problem))[0]
+    lines = [line.strip() for line in status_lines(versions.versions, 120)]
+    assert [line for line in lines if line.startswith("waits")] == waits
+    assert "as good: no measure is worse" in lines
