@@ -25,12 +25,11 @@ GAIN, FLOOR = 1.75, 0.98
 OSCILLATING: Final = ALTERNATION
 #: Changes an hour and group from which on groups oscillate: one for each minute.
 MOST_CHANGES: Final = 60.0
-#: As `arrangements` gives them.
 _STATIC: Final[Mapping[str, Shapes]] = {TP1: [[1] * 4] * 2, TP4: [[4]] * 2, RESERVED: [[4], [1] * 4]}
 _SETTING: Final = (
     f"{SETTING} *Ours* begins with TP1 and changes; *migration* does the same at {DEARER:.0f} times the cost (Seesaw, "
     "by the paper); *reserved TP4* keeps one group wide for long requests, the paper's own practice in production. "
-    "Of the ten arrangements of the eight GPUs, those that refuse no request (TP1 refuses the long ones) are compared "
+    "Of the nine arrangements of the eight GPUs, those that refuse no request (TP1 refuses the long ones) are compared "
     "at each rate: *best for good* is the one whose worse kind of requests, short or long, was in time most often, and "
     "of equals the one with the highest throughput; *fastest for good* is the one with the highest throughput. Nobody "
     "knows either beforehand. "
@@ -54,10 +53,12 @@ def reproduce(sizes: Sizes | None = None, show: Show = None) -> Reproduction:
     """Run all systems with all loads at all rates."""
     sizes = sizes or Sizes()
     loads = sizes.loads
-    found = {name: _found(name, load, sizes.requests or load.requests, show) for name, load in loads.items()}
+    counts = {name: sizes.requests or load.requests for name, load in loads.items()}
+    found = {name: _found(name, load, counts[name], show) for name, load in loads.items()}
+    numbers = " or ".join(f"{count:,}" for count in sorted(set(counts.values())))
     return Reproduction(
         "Amoeba, Figure 14: shapes that change against shapes for good" + sizes.title,
-        _SETTING + sizes.said,
+        f"{_SETTING}{numbers} requests at each rate. {sizes.said}",
         ["tokens/s / TTFT p50 short, s / long, s / TPOT, ms / in time short, long", *NAMES],
         [
             [f"{name}, {rate:g}/s", *(_shown(found[name][system][at], system) for system in NAMES)]
@@ -119,21 +120,27 @@ def _listed(gains: Sequence[float], rates: Sequence[float]) -> str:
 
 def _found(name: str, load: Load, count: int, show: Show) -> dict[str, list[ReshapeResult]]:
     found: dict[str, list[ReshapeResult]] = {system: [] for system in NAMES}
-    ways = list(arrangements(FLEET))
+    # For good, it makes no difference which group a replica is in.
+    ways = list({_widths(shapes): shapes for shapes in arrangements(FLEET)}.values())
     for done, rate in enumerate(load.rates):
         requests = load.make(rate, count, SEED)
-        static = []
+        static = {}
         for at, shapes in enumerate(ways):
             if show:
                 show(f"{name} at {rate:g}/s", done * len(ways) + at, len(load.rates) * len(ways))
-            static.append(run(FLEET, requests, shapes))
+            static[_widths(shapes)] = run(FLEET, requests, shapes)
         found[OURS].append(run(FLEET, requests, None))
         found[SEESAW].append(run(FLEET, requests, None, dearer=DEARER))
         for system, shapes in _STATIC.items():
-            found[system].append(static[ways.index(shapes)])
-        found[BEST].append(best_of(serving(static)))
-        found[FASTEST].append(max(serving(static), key=lambda result: result.rate))
+            found[system].append(static[_widths(shapes)])
+        able = serving(list(static.values()))
+        found[BEST].append(best_of(able))
+        found[FASTEST].append(max(able, key=lambda result: result.rate))
     return found
+
+
+def _widths(shapes: Shapes) -> tuple[int, ...]:
+    return tuple(sorted((width for group in shapes for width in group), reverse=True))
 
 
 def _hourly(result: ReshapeResult) -> float:
@@ -147,8 +154,7 @@ def _shown(result: ReshapeResult, system: str) -> str:
     shown = f"{result.rate:,.0f} / {ttfts} / {tpot} / {result.short_in_time:.0%}, {result.long_in_time:.0%}"
     if system not in (BEST, FASTEST):
         return shown
-    widths = Counter(width for group in result.shapes for width in group)
-    return f"{shown} ({', '.join(f'{count}x TP{width}' for width, count in sorted(widths.items(), reverse=True))})"
+    return f"{shown} ({', '.join(f'{count}x TP{width}' for width, count in Counter(_widths(result.shapes)).items())})"
 
 
 def _draw(loads: Mapping[str, Load], found: Found, path: Path) -> None:

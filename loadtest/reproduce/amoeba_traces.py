@@ -38,7 +38,7 @@ def code(path: Path, skip: int) -> Recorded:
     requests = _requests(path, skip)
     return Recorded(
         f"{path.name}, 1 % long",
-        Load(lambda rate, count, seed: with_long(at_rate(bounded(requests, count), rate), seed), (2.0, 3.0, 4.0), 2700),
+        Load(lambda rate, count, seed: with_long(at_rate(bounded(requests, count), rate), seed), (2.0, 3.0, 4.0), 1500),
         f"Arrivals and lengths are those of `{path.name}` from request {skip + 1:,} on, all gaps scaled by one factor; "
         "in place of 1 % of the requests, drawn at random, are ones with prompts of 60,000 to 120,000 tokens.",
     )
@@ -49,7 +49,7 @@ def conversations(path: Path, skip: int) -> Recorded:
     requests = _requests(path, skip)
     return Recorded(
         path.name,
-        Load(lambda rate, count, _: at_rate(bounded(requests, count), rate), (0.6, 0.8, 1.0), 600),
+        Load(lambda rate, count, _: at_rate(bounded(requests, count), rate), (0.6, 1.0), 900),
         f"Arrivals, lengths and shared prefixes are those of `{path.name}` from request {skip + 1:,} on, all gaps "
         "scaled by one factor.",
     )
