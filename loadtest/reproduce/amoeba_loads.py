@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from loadtest.simulation.reshape.grouped_fleet import GroupedFleet
 from loadtest.simulation.simulated_requests import TimedRequest, with_gaps
 from loadtest.simulation.synthetic import Synthetic, synthetic
@@ -30,6 +32,17 @@ SETTING: Final = (
 SEED: Final = 7
 #: Seconds of each half of the alternation.
 HALF: Final = 30.0
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Requests that `make` draws or reads for a rate, a number and a seed.
+
+    It is run at `rates`, in requests per second, with this many requests each.
+    """
+
+    make: Callable[[float, int, int], list[TimedRequest]]
+    rates: tuple[float, ...]
+    requests: int = 900
 
 
 def code_with_long(rate: float, count: int, seed: int, share: float = 0.01) -> list[TimedRequest]:
@@ -64,11 +77,12 @@ def alternation(rate: float, count: int, seed: int) -> list[TimedRequest]:
     return sorted([*short, *long], key=lambda request: request.arrival)
 
 
-#: Loads by name, with the rates, in requests per second, at which they are run: below and near what the fleet serves.
-LOADS: Final[Mapping[str, tuple[Callable[[float, int, int], list[TimedRequest]], tuple[float, ...]]]] = {
-    "code, 1 % long": (code_with_long, (4.0, 6.0, 8.0)),
-    "long tail": (long_tail, (0.5, 0.75, 1.0)),
-    "alternation": (alternation, (6.0, 9.0)),
+CODE_WITH_LONG, ALTERNATION = "code, 1 % long", "alternation"
+#: Loads by name, at rates below and near what the fleet serves.
+LOADS: Final[Mapping[str, Load]] = {
+    CODE_WITH_LONG: Load(code_with_long, (4.0, 6.0, 8.0)),
+    "long tail": Load(long_tail, (0.5, 0.75, 1.0)),
+    ALTERNATION: Load(alternation, (6.0, 9.0)),
 }
 
 

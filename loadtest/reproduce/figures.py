@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loadtest.reproduce import amoeba_12, amoeba_14, deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
+from loadtest.reproduce.amoeba_traces import Recorded
 from loadtest.reproduce.reproduction import Reproduction, Show
 
 FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
@@ -15,4 +16,12 @@ FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
     "amoeba-12": lambda show: amoeba_12.reproduce(show=show),
     "amoeba-13": lambda show: amoeba_12.over_time(show=show),
     "amoeba-14": lambda show: amoeba_14.reproduce(show=show),
+}
+#: Those that can be drawn with recorded requests instead.
+RECORDED: Final[dict[str, Callable[[Recorded, Show], Reproduction]]] = {
+    "amoeba-12": lambda one, show: amoeba_12.reproduce(amoeba_12.Sizes(one.name, one.load, one.said, one.title), show),
+    "amoeba-13": lambda one, show: amoeba_12.over_time(amoeba_12.Sizes(one.name, one.load, one.said, one.title), show),
+    "amoeba-14": lambda one, show: amoeba_14.reproduce(
+        amoeba_14.Sizes({one.name: one.load}, one.said, one.title), show
+    ),
 }

@@ -1,6 +1,7 @@
 """Runs of requests on groups of GPUs: with shapes that change, or with one arrangement of shapes for good."""
 
 from collections.abc import Iterator, Sequence
+from math import log
 from typing import Final
 
 import msgspec
@@ -25,9 +26,12 @@ TARGETS: Final = Targets(ttft_ms=2000, ttft_per_token_ms=0.5, tpot_ms=200)
 class ReshapeResult(msgspec.Struct, frozen=True):
     """One run. `rate` are the tokens per second, prompts and answers, of requests that ended while others arrived.
 
+    It is the mean over all moments of the second half at which the run might have been cut off: at a single one, a
+    prompt of 100,000 tokens that ends just before or after it makes several percent.
+
     Times are in seconds; `short` and `long` tell requests apart by whether a TP1 replica holds them. `in_time` are
     shares of all requests of the kind; requests arrived for `seconds`. `over_time` are tokens per second of requests
-    that ended within each `WINDOW`.
+    that ended within each `WINDOW`. `shapes` are those for good, empty where they changed.
     """
 
     rate: float
@@ -41,6 +45,7 @@ class ReshapeResult(msgspec.Struct, frozen=True):
     seconds: float
     over_time: Sequence[float]
     changes: Sequence[Changed] = ()
+    shapes: Shapes = ()
 
     @property
     def held_up(self) -> float:
@@ -70,11 +75,11 @@ def run(
         simulation = Simulation(None, make, max_tokens=bound, rounds=rounds, largest=largest)
         rounds.begin(simulation)
         outcomes = simulation.run(requests).outcomes
-        return _result(outcomes, fleet, requests, rounds.changes)
+        return _result(outcomes, fleet, requests, changes=rounds.changes)
     simulation = Simulation(None, make, max_tokens=bound)
     for replica in static(fleet, shapes):
         simulation.join(replica, 0.0)
-    return _result(simulation.run(requests).outcomes, fleet, requests, ())
+    return _result(simulation.run(requests).outcomes, fleet, requests, shapes=shapes)
 
 
 def arrangements(fleet: GroupedFleet) -> Iterator[Shapes]:
@@ -106,19 +111,28 @@ def _partitions(gpus: int, widest: int) -> Iterator[list[int]]:
 
 
 def _result(
-    outcomes: Sequence[Outcome], fleet: GroupedFleet, requests: Sequence[TimedRequest], changes: Sequence[Changed]
+    outcomes: Sequence[Outcome],
+    fleet: GroupedFleet,
+    requests: Sequence[TimedRequest],
+    *,
+    changes: Sequence[Changed] = (),
+    shapes: Shapes = (),
 ) -> ReshapeResult:
     until, narrow = requests[-1].arrival, fleet.reshaped_limits[1].kv_tokens
     windows = [0.0] * (int(until // WINDOW) + 1)
+    rate = 0.0
     for outcome in outcomes:
         ended = _ended(outcome)
         if ended is not None and ended <= until:
-            windows[int(ended // WINDOW)] += (outcome.prompt_tokens + outcome.output_tokens) / WINDOW
+            tokens = outcome.prompt_tokens + outcome.output_tokens
+            windows[int(ended // WINDOW)] += tokens / WINDOW
+            # The integral of tokens / t over the moments t of the second half by which it has ended.
+            rate += tokens * log(until / max(ended, until / 2)) / (until / 2)
     short = [o for o in outcomes if o.prompt_tokens + o.output_tokens <= narrow]
     long = [o for o in outcomes if o.prompt_tokens + o.output_tokens > narrow]
     tpots = [o.tpot for o in outcomes if o.tpot is not None]
     return ReshapeResult(
-        sum(windows) * WINDOW / until,
+        rate,
         _ttft(short, 0.5),
         _ttft(short, 0.95),
         _ttft(long, 0.5),
@@ -129,6 +143,7 @@ def _result(
         until,
         windows,
         changes,
+        shapes,
     )
 
 

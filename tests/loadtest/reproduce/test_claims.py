@@ -2,10 +2,11 @@
 
 import msgspec
 
-from loadtest.reproduce import deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
+from loadtest.reproduce import amoeba_14, deepflow_5, deepflow_6, deepflow_8, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep, passes_at
 from loadtest.reproduce.deepflow_6 import AUTO, AWARE, BLIND, COMBINED, RR, Point
 from loadtest.simulation.heatmap_search import Plan
+from loadtest.simulation.reshape.reshape_run import ReshapeResult
 
 SWEEP = Sweep(low=(1, 8), high=(64, 128, 256))
 
@@ -81,3 +82,23 @@ def test_figures_8_to_10_as_the_paper_draws_them_and_turned_round() -> None:
         for name, one in found.items()
     }
     assert not any(claim.holds for claim in deepflow_8.claims(turned))
+
+
+def shaped(rate: float, in_time: float = 1.0, refused: int = 0) -> ReshapeResult:
+    return ReshapeResult(rate, 1.0, 2.0, 9.0, 0.05, in_time, in_time, refused, 60.0, [])
+
+
+def test_figure_14_as_the_paper_draws_it_and_turned_round() -> None:
+    good = {name: [shaped(20.0 if name == amoeba_14.OURS else 10.0)] for name in amoeba_14.NAMES}
+    found = list(amoeba_14.claims("a load", [4.0], good))
+    assert [one.ours for one in found] == [False, False, False, True, True]
+    assert all(one.holds for one in found)
+    bad = good | {amoeba_14.OURS: [shaped(9.7)]}
+    assert not any(one.holds for one in amoeba_14.claims("a load", [4.0], bad))
+
+
+def test_shapes_that_refuse_requests_are_no_rivals_of_those_that_hold_them_all() -> None:
+    fast, all_held, slow = shaped(20.0, refused=3), shaped(10.0, 0.5), shaped(8.0, 0.9)
+    assert amoeba_14.serving([fast, all_held, slow]) == [all_held, slow]
+    assert amoeba_14.serving([fast]) == [fast]
+    assert amoeba_14.best_of([all_held, slow]) is slow

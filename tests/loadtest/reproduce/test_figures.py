@@ -8,14 +8,16 @@ import pytest
 from gateway.cli.main import main
 from loadtest.cli import bench_reproduce
 from loadtest.reproduce import amoeba_12, amoeba_14, deepflow_5, deepflow_6, deepflow_8, figures, scalellm_8, scalellm_9
+from loadtest.reproduce.amoeba_loads import ALTERNATION, LOADS, Load, code_with_long
+from loadtest.reproduce.amoeba_traces import NEEDS_FILE
 from loadtest.reproduce.concurrency_sweep import Sweep
 from loadtest.reproduce.reproduction import Claim, Reproduction
 from loadtest.simulation.heatmap_search import Plan
 
 SWEEP = Sweep(low=(1, 4), high=(64, 160), least=20, per_client=2)
 PLAN = Plan(deepflow_5.MODEL, (0.5, 2.0), (256, 4096), (0.0625, 0.5), 12)
-PLACEMENTS = amoeba_12.Sizes(200, (4.0, 8.0))
-SHAPES = amoeba_14.Sizes(40, ("alternation",))
+PLACEMENTS = amoeba_12.Sizes(load=Load(code_with_long, (4.0, 8.0), 100))
+SHAPES = amoeba_14.Sizes({ALTERNATION: LOADS[ALTERNATION]}, requests=40)
 SIZES = deepflow_6.Sizes((2.0, 64.0), 60, 1)
 
 
@@ -67,7 +69,8 @@ def test_a_prepared_start_takes_a_fifth_of_a_cold_one_at_most() -> None:
 def test_groups_that_change_are_compared_with_shapes_for_good() -> None:
     found = amoeba_14.reproduce(SHAPES)
     assert [row[0] for row in found.rows] == ["alternation, 6/s", "alternation, 9/s"]
-    assert len(found.claims) == 5
+    assert len(found.claims) == 6
+    assert found.setting.endswith(NEEDS_FILE)
     assert claim(found, "With alternation: no group oscillates").ours
 
 
@@ -109,10 +112,10 @@ def test_the_command_draws_prints_and_saves(name: str, tmp_path: Path, capsys: p
 
 @pytest.mark.usefixtures("small")
 def test_the_section_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "reproduce", "scalellm-9", "--output", str(tmp_path / "a.png"), "--markdown"]) == 0
+    assert main(["bench", "reproduce", "scalellm-9", "--output", str(tmp_path / "9.png"), "--markdown"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("## ScaleLLM, Figure 9")
-    assert "](images/scalellm-9.png)" in said
+    assert "](images/9.png)" in said
     assert "| **DOES NOT HOLD** | paper: Section 4.1" in said
 
 

@@ -1,5 +1,7 @@
 """Small runs of groups in virtual time."""
 
+import pytest
+
 from loadtest.reproduce.amoeba_loads import FLEET, alternation, code_with_long
 from loadtest.simulation.reshape.reshape_run import arrangements, run
 from loadtest.simulation.simulated_requests import TimedRequest
@@ -31,6 +33,14 @@ def test_none_is_lost_over_many_changes() -> None:
     result = run(FLEET, requests, None)
     assert result.refused == 0
     assert result.changes
+
+
+def test_throughput_hardly_hangs_on_what_ends_last() -> None:
+    steady = [TimedRequest(0.5 * at, 1000, 20) for at in range(80)]
+    plain = run(FLEET, steady, [[1] * 4] * 2)
+    assert plain.rate == pytest.approx(2040, rel=0.05)
+    late = run(FLEET, [*steady, TimedRequest(40.0, 20_000, 20), TimedRequest(45.0, 1000, 20)], [[1] * 4] * 2)
+    assert 0.9 * plain.rate < late.rate < 1.1 * plain.rate
 
 
 def test_dear_changes_are_made_less_often_or_cost_more() -> None:
