@@ -11,7 +11,7 @@ from openai.types.responses import FunctionToolParam, Response, ResponseInputPar
 from pydantic import BaseModel
 
 from tests.clients.test_openai_chat import CalendarEvent
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 HAIKU = "Write a haiku about water."
 WEATHER: FunctionToolParam = {
@@ -36,7 +36,7 @@ class Weather(BaseModel):
 
 def ended(client: OpenAI, response: Response) -> Response:
     """As the documentation polls a background response."""
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + HANGS_SECONDS
     while response.status in {"queued", "in_progress"}:
         assert time.monotonic() < give_up
         time.sleep(0.05)

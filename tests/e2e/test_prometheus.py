@@ -142,7 +142,7 @@ def stack() -> Iterator[Stack]:
         try:
             made.start()
             eventually(lambda: up(made), "the admin API is up")
-            eventually(lambda: shaped(made, [1, 1]), "the controller of shapes sees the group", 30)
+            eventually(lambda: shaped(made, [1, 1]), "the controller of shapes sees the group")
             yield made
         finally:
             made.close()
@@ -158,7 +158,7 @@ def reshape(stack: Stack, widths: list[int]) -> None:
     body = {"model": MODEL, "group": GROUP, "shape": widths}
     status, _, said = admin(stack, "POST", "/admin/reshape/apply", body)
     assert status == 200, said
-    eventually(lambda: shaped(stack, widths), f"the group is {widths}", 30)
+    eventually(lambda: shaped(stack, widths), f"the group is {widths}")
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def prometheus(stack: Stack) -> Iterator[Prometheus]:
         reshape(stack, [2])
         # Only what grows from one scrape to the next is an increase.
         done = 'penstock_reshape_changes_total{outcome="done"}'
-        eventually(lambda: watching.numbers(done, instant=True) == [1.0], "the change is told", 10)
+        eventually(lambda: watching.numbers(done, instant=True) == [1.0], "the change is told")
         reshape(stack, [1, 1])
         for pid in stack.pids("gateway.cli.main replica")[:1]:
             os.kill(pid, signal.SIGKILL)
@@ -242,9 +242,10 @@ def test_every_alert_has_something_to_compare(prometheus: Prometheus) -> None:
 
 def test_the_budget_that_is_spent_raises_its_alert(prometheus: Prometheus) -> None:
     firing = 'ALERTS{alertname="PenstockBudgetNearlySpent", alertstate="firing", tenant="spender"}'
-    eventually(lambda: prometheus.numbers(firing, instant=True) == [1.0], "it fires", 10)
+    eventually(lambda: prometheus.numbers(firing, instant=True) == [1.0], "it fires")
 
 
 def test_prometheus_has_nothing_to_complain_of(prometheus: Prometheus) -> None:
-    assert prometheus.get("targets")["activeTargets"][0]["lastError"] == ""
+    # A machine that stands still for a second makes one scrape late, but not the next one.
+    eventually(lambda: prometheus.get("targets")["activeTargets"][0]["lastError"] == "", "it scrapes without an error")
     assert prometheus.log == ""

@@ -24,7 +24,7 @@ def gateway(site: Site) -> Iterator[Stack]:
     stack = Stack(site.folder, "\n".join(lines) + "\n")
     try:
         stack.start()
-        eventually(lambda: b'"ready":4' in ask(stack, method="GET", path="/readyz")[2], "four take requests", 60.0)
+        eventually(lambda: b'"ready":4' in ask(stack, method="GET", path="/readyz")[2], "four take requests")
         yield stack
     finally:
         stack.close()

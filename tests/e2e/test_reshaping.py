@@ -11,7 +11,7 @@ import pytest
 from protos.types import Submit
 from tests.e2e.reshaped_site import Site, moment_of, site_of
 from tests.harness import submit_of
-from tests.loops import until
+from tests.loops import BOUND_SECONDS, until
 from tests.reshaping import Follower
 
 
@@ -45,7 +45,7 @@ async def streaming(site: Site, count: int, tokens: int) -> AsyncIterator[Stream
             yield streams
         finally:
             over.set()
-            await asyncio.wait_for(asyncio.gather(*tasks), 30)
+            await asyncio.wait_for(asyncio.gather(*tasks), BOUND_SECONDS)
         await site.loads()
 
 
