@@ -212,7 +212,7 @@ def test_hosted_tools_are_left_out(openai_client: OpenAI) -> None:
 
 
 async def test_the_same_asynchronously(site: Stack) -> None:
-    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=HANGS_SECONDS) as client:
         response = await client.responses.create(model=MODEL, input=HAIKU)
         assert response.output_text.startswith("Water finds its way")
         async with client.responses.stream(model=MODEL, input=HAIKU) as stream:

@@ -167,12 +167,11 @@ def all_have_data(
 
 def all_compare(prometheus: Prometheus, alerts: Iterable[Alert]) -> None:
     """Check that each alert has something to compare, and that every rule is evaluated."""
-    empty = {
-        alert.name: value
-        for alert in alerts
-        for value in alert.condition.values
-        if not prometheus.numbers(value, instant=True)
-    }
-    assert empty == {}
-    rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
-    assert {rule["health"] for rule in rules} == {"ok"}
+    for alert in alerts:
+        for value in alert.condition.values:
+            eventually(lambda value=value: bool(prometheus.numbers(value, instant=True)), f"{alert.name}: {value}")  # type: ignore[misc]
+
+    def evaluated() -> bool:
+        return {rule["health"] for group in prometheus.get("rules")["groups"] for rule in group["rules"]} == {"ok"}
+
+    eventually(evaluated, "every rule is evaluated")

@@ -46,7 +46,7 @@ def polled(client: openai.OpenAI, batch_id: str, until: Callable[[Any], bool]) -
 def test_a_batch_outlives_everything(start: Callable[..., Stack]) -> None:
     stack = start(workers=2, simulated="pace_ms: 4", more="batches: {max_concurrency: 6}\n")
     key = own_key(stack)
-    with openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=HANGS_SECONDS) as client:
         file = client.files.create(file=("in.jsonl", lines(REQUESTS, 40)), purpose="batch")
         assert client.files.content(file.id).read() == lines(REQUESTS, 40)
         made = client.batches.create(

@@ -52,14 +52,16 @@ def test_a_look_shows_what_happens(stack: Stack) -> None:
         assert ask(stack, chat(max_tokens=5))[0] == 200
     assert ask(stack, chat(model="nobody"))[0] == 404
 
+    live: Any = None
+
     def shown() -> bool:
+        nonlocal live
         live = look(stack)
         outcomes = live["headline"]["outcomes"] or {}
-        return bool(live["headline"]["requests_per_second"] and "invalid" in outcomes and live["routes"])
+        seen = live["headline"]["requests_per_second"] and "invalid" in outcomes and live["routes"]
+        return bool(seen and not live["problems"])
 
     eventually(shown, "the requests are seen")
-    live = look(stack)
-    assert live["problems"] == []
     (model,) = live["models"]
     (row,) = model["pools"][0]["replicas"]
     assert (row["id"], row["state"]) == ("narrow/0", "ready")

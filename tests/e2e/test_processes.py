@@ -250,7 +250,7 @@ def test_workers_that_never_stay_end_the_gateway(start: Callable[..., Stack]) ->
 def test_a_killed_replica(start: Callable[..., Stack]) -> None:
     stack = start(workers=1)
     stream = begun(stack)
-    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=HANGS_SECONDS) as client:
         waiting: list[Answer] = []
         unary = threading.Thread(target=lambda: waiting.append(ask(stack, chat(max_tokens=20_000, ignore_eos=True))))
         unary.start()
@@ -298,7 +298,7 @@ def test_a_killed_store(start: Callable[..., Stack]) -> None:
             assert not INTERNAL.search(body)
     assert {status for status, strange in seen if not strange} <= {200, 503}
     stream.until_token()
-    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=HANGS_SECONDS) as client:
         assert hello(client)
     eventually(lambda: ready(stack), "ready again")
     stream.until_token()

@@ -23,7 +23,7 @@ from gateway.store.store_client import Store
 from protos.errors import StoreUnavailable
 from tests.e2e.raw import ask
 from tests.e2e.registered_replica import RegisteredReplica, registered_text
-from tests.e2e.stack import MODEL, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, eventually
 from tests.ports import free_port
 
 VERSION = "x-penstock-version"
@@ -74,7 +74,7 @@ class Site:
         return row is not None and (row.workers, row.state, row.share) == (2, "ready", 1.0)
 
     def client(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=self.stack.base_url, api_key=self.stack.key, max_retries=0, timeout=30)
+        return openai.OpenAI(base_url=self.stack.base_url, api_key=self.stack.key, max_retries=0, timeout=HANGS_SECONDS)
 
     def close(self) -> None:
         self.stack.close()

@@ -80,7 +80,7 @@ async def test_a_member_of_a_wide_replica_that_is_frozen_is_left_and_comes_back(
                 await one.until(lambda membership: membership.span.width == 1)
         finally:
             frozen.send_signal(signal.SIGCONT)
-        await until(site.settled, seconds=20.0)
+        await until(site.settled, seconds=BOUND_SECONDS)
         assert await site.change() == []
 
 
