@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.many_streams import Answer, all_begun, answers_of, problems, read_all
 from tests.e2e.raw import ask
 from tests.e2e.site import Site
-from tests.e2e.stack import MODEL, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, eventually
 from tests.e2e.test_admin import admin, up
 
 STREAMS = 256
@@ -67,7 +67,7 @@ def disturbed(site: Site, disturb: Callable[[], Any], begun: int) -> list[Answer
         await asyncio.to_thread(disturb)
         await asyncio.gather(first, second)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), HANGS_SECONDS))
     return answers
 
 
