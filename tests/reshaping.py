@@ -16,7 +16,7 @@ from protos import codec
 from protos.reshape import Membership, MemberState, Participant, ReshapeOrder, ReshapePhase, Span
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Submit
 from tests.harness import MODEL
-from tests.loops import until
+from tests.loops import BOUND_SECONDS, until
 
 GROUP = "host-1"
 _OWN_CHANNEL = [("grpc.use_local_subchannel_pool", 1)]
@@ -89,7 +89,7 @@ class Watched:
         """Whether the session has ended."""
         return self._reader is not None and self._reader.done()
 
-    async def until(self, wanted: Callable[[Membership], bool], seconds: float = 10.0) -> Membership:
+    async def until(self, wanted: Callable[[Membership], bool], seconds: float = BOUND_SECONDS) -> Membership:
         """The first membership, from the latest one on, that is as wanted."""
         async with asyncio.timeout(seconds):
             while not wanted(self.now):
@@ -123,7 +123,7 @@ class Watched:
             self._changed.set()
 
 
-async def watched(address: str, seconds: float = 60.0) -> Watched:
+async def watched(address: str, seconds: float = BOUND_SECONDS) -> Watched:
     """A session to a replica, once it listens."""
     async with asyncio.timeout(seconds):
         while True:
@@ -193,7 +193,7 @@ class Orderer:
 
     async def _hear(self, all_: Sequence[Watched], wanted: Callable[[Membership], Any]) -> list[Membership]:
         async with asyncio.TaskGroup() as tasks:
-            heard = [tasks.create_task(one.until(lambda m: bool(wanted(m)), 20.0)) for one in all_]
+            heard = [tasks.create_task(one.until(lambda m: bool(wanted(m)))) for one in all_]
         return [one.result() for one in heard]
 
 

@@ -23,6 +23,7 @@ TRACED_EVERY: Final = 100
 _BASE: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, grace_seconds: 0, drain_seconds: 2}}
 state: state
+store: {{timeout_seconds: 5}}  # a machine may stand still for longer than the half second that ships
 admin: {{enabled: false}}
 models:
 {models}tenants:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.answers import ANSWERS, THINKING_ANSWERS
 from tests.clients.thinking_model import CONTEXT, NAME, write_thinking_model
-from tests.e2e.stack import Stack, config_text
+from tests.e2e.stack import HANGS_SECONDS, Stack, config_text
 from tests.gateway.api.embedding_upstream import Embedder
 from tests.ports import free_port
 from tests.upstreams import upstream
@@ -75,5 +75,5 @@ def site(embedder: str) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def openai_client(site: Stack) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as made:
+    with openai.OpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=HANGS_SECONDS) as made:
         yield made

@@ -12,7 +12,7 @@ from anthropic import beta_tool
 from anthropic.types import MessageParam, ToolParam, ToolUseBlock
 from pydantic import BaseModel, ConfigDict
 
-from tests.e2e.stack import MODEL, Stack, config_text
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, config_text
 from tests.ports import free_port
 
 HELLO: list[MessageParam] = [{"role": "user", "content": "Hello, Claude"}]
@@ -54,7 +54,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def client(stack: Stack) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=root(stack), api_key=stack.key, max_retries=0, timeout=30) as made:
+    with anthropic.Anthropic(base_url=root(stack), api_key=stack.key, max_retries=0, timeout=HANGS_SECONDS) as made:
         yield made
 
 

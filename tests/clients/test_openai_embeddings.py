@@ -7,7 +7,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from tests.clients.conftest import EMBEDDER
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 
 def test_every_input_of_embeddings(openai_client: OpenAI) -> None:
@@ -23,7 +23,7 @@ def test_every_input_of_embeddings(openai_client: OpenAI) -> None:
 
 
 async def test_embeddings_beside_each_other(site: Stack) -> None:
-    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=HANGS_SECONDS) as client:
         found = await asyncio.gather(
             *(client.embeddings.create(model=EMBEDDER, input=["a" * size, "b"]) for size in range(1, 20))
         )

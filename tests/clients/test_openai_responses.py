@@ -11,7 +11,7 @@ from openai.types.responses import FunctionToolParam, Response, ResponseInputPar
 from pydantic import BaseModel
 
 from tests.clients.test_openai_chat import CalendarEvent
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 HAIKU = "Write a haiku about water."
 WEATHER: FunctionToolParam = {
@@ -36,7 +36,7 @@ class Weather(BaseModel):
 
 def ended(client: OpenAI, response: Response) -> Response:
     """As the documentation polls a background response."""
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + HANGS_SECONDS
     while response.status in {"queued", "in_progress"}:
         assert time.monotonic() < give_up
         time.sleep(0.05)
@@ -212,7 +212,7 @@ def test_hosted_tools_are_left_out(openai_client: OpenAI) -> None:
 
 
 async def test_the_same_asynchronously(site: Stack) -> None:
-    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=30) as client:
+    async with AsyncOpenAI(base_url=site.base_url, api_key=site.key, max_retries=0, timeout=HANGS_SECONDS) as client:
         response = await client.responses.create(model=MODEL, input=HAIKU)
         assert response.output_text.startswith("Water finds its way")
         async with client.responses.stream(model=MODEL, input=HAIKU) as stream:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import raw
 from tests.e2e.observer import Observer
-from tests.e2e.stack import Stack, config_text
+from tests.e2e.stack import HANGS_SECONDS, Stack, config_text
 from tests.ports import free_port
 
 
@@ -58,7 +58,7 @@ def observer(stack: Stack) -> Iterator[Observer]:
 
 @pytest.fixture
 def client(stack: Stack) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0, timeout=30) as made:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0, timeout=HANGS_SECONDS) as made:
         yield made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from tests.e2e.raw import chat, request_bytes
-from tests.e2e.stack import Stack
+from tests.e2e.stack import HANGS_SECONDS, Stack
 
 
 class Answer:
@@ -69,7 +69,7 @@ async def read_all(stack: Stack, answers: Sequence[Answer]) -> None:
     await asyncio.gather(*(answer.read(stack) for answer in answers))
 
 
-async def all_begun(answers: Sequence[Answer], seconds: float = 20.0) -> None:
+async def all_begun(answers: Sequence[Answer], seconds: float = HANGS_SECONDS) -> None:
     """Once every one of them has a token."""
     async with asyncio.timeout(seconds):
         while not all(answer.times for answer in answers):  # noqa: ASYNC110 (they have no event)

@@ -11,13 +11,15 @@ import grpc
 
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Load
+from tests.e2e.stack import HANGS_SECONDS
 
 
 class Observer:
     """Each look is a new session, since the first thing a session hears is the load of that moment."""
 
-    def __init__(self, path: Path) -> None:
-        self._channel = grpc.insecure_channel(f"unix:{path}")
+    def __init__(self, at: Path | str) -> None:
+        """`at` is the replica's socket, or HOST:PORT."""
+        self._channel = grpc.insecure_channel(at if isinstance(at, str) else f"unix:{at}")
 
     def __enter__(self) -> "Observer":
         return self
@@ -32,10 +34,10 @@ class Observer:
 
         def hello() -> Iterator[bytes]:
             yield codec.encode_hello(codec.Hello(PROTOCOL_VERSION, "observer", False))
-            enough.wait(5)
+            enough.wait(HANGS_SECONDS)
 
         method: Any = self._channel.stream_stream(codec.SESSION_METHOD)
-        call = method(hello(), timeout=5, wait_for_ready=True)
+        call = method(hello(), timeout=HANGS_SECONDS, wait_for_ready=True)
         try:
             for data in call:
                 message = codec.decode_down(data)
@@ -46,15 +48,15 @@ class Observer:
             call.cancel()
         raise AssertionError("the replica said nothing of its load")
 
-    def wait(self, check: Callable[[Load], bool], what: str, seconds: float = 5.0) -> float:
+    def wait(self, check: Callable[[Load], bool], what: str) -> float:
         """Look until the load is as wished; gives the seconds it took."""
         started = time.monotonic()
         while not check(load := self.load()):
-            assert time.monotonic() - started < seconds, f"{what}: not within {seconds:g} s, {load}"
+            assert time.monotonic() - started < HANGS_SECONDS, f"{what}: not within {HANGS_SECONDS:g} s, {load}"
         return time.monotonic() - started
 
-    def wait_idle(self, seconds: float = 5.0) -> float:
-        return self.wait(is_idle, "the replica is idle", seconds)
+    def wait_idle(self) -> float:
+        return self.wait(is_idle, "the replica is idle")
 
 
 def is_idle(load: Load) -> bool:

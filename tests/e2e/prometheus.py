@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.stack import eventually
+from tests.e2e.stack import HANGS_SECONDS, eventually
 from tests.ports import free_port
 from tools.dashboards.alert import Alert
 from tools.dashboards.dashboard import Dashboard
@@ -59,18 +59,18 @@ scrape_configs:
         command.append(f"--web.listen-address=127.0.0.1:{self._port}")
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=subprocess.STDOUT)
-        eventually(self._ready, "Prometheus is ready", 20)
+        eventually(self._ready, "Prometheus is ready")
 
     def close(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANGS_SECONDS)
 
     def _ready(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log
         try:
-            return bool(_DIRECT.open(f"http://127.0.0.1:{self._port}/-/ready", timeout=2).status == 200)
+            return bool(_DIRECT.open(f"http://127.0.0.1:{self._port}/-/ready", timeout=HANGS_SECONDS).status == 200)
         except OSError:
             return False
 
@@ -89,7 +89,7 @@ scrape_configs:
         """The data of an answer, of a query that may be long."""
         url, data = f"http://127.0.0.1:{self._port}/api/v1/{path}", urllib.parse.urlencode(parameters).encode()
         try:
-            with _DIRECT.open(url, data, 20) as answer:
+            with _DIRECT.open(url, data, HANGS_SECONDS) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from None
@@ -101,7 +101,7 @@ scrape_configs:
 
     def get(self, path: str) -> Any:
         """The data of an answer."""
-        with _DIRECT.open(f"http://127.0.0.1:{self._port}/api/v1/{path}", timeout=20) as answer:
+        with _DIRECT.open(f"http://127.0.0.1:{self._port}/api/v1/{path}", timeout=HANGS_SECONDS) as answer:
             return json.load(answer)["data"]
 
 
@@ -159,7 +159,7 @@ def all_have_data(
         return not empty
 
     try:
-        eventually(filled, "every panel has data", 10)
+        eventually(filled, "every panel has data")
     except AssertionError as error:
         error.add_note("\n".join(f"{name}: {query.expr}" for name, query in empty.items()))
         raise
@@ -167,12 +167,11 @@ def all_have_data(
 
 def all_compare(prometheus: Prometheus, alerts: Iterable[Alert]) -> None:
     """Check that each alert has something to compare, and that every rule is evaluated."""
-    empty = {
-        alert.name: value
-        for alert in alerts
-        for value in alert.condition.values
-        if not prometheus.numbers(value, instant=True)
-    }
-    assert empty == {}
-    rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
-    assert {rule["health"] for rule in rules} == {"ok"}
+    for alert in alerts:
+        for value in alert.condition.values:
+            eventually(lambda value=value: bool(prometheus.numbers(value, instant=True)), f"{alert.name}: {value}")  # type: ignore[misc]
+
+    def evaluated() -> bool:
+        return {rule["health"] for group in prometheus.get("rules")["groups"] for rule in group["rules"]} == {"ok"}
+
+    eventually(evaluated, "every rule is evaluated")

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 #: What must never be in an answer: paths, tracebacks and the names of what the gateway is built from.
 INTERNAL = re.compile(rb"Traceback|File \"|\.py\b|/tmp/|/home/|site-packages|msgspec|granian|unix:|valkey", re.I)
@@ -18,7 +18,7 @@ Answer = tuple[int, dict[str, str], bytes]
 OPEN: set["Stream"] = set()
 
 
-def connect(stack: Stack, timeout: float = 20.0) -> socket.socket:
+def connect(stack: Stack, timeout: float = HANGS_SECONDS) -> socket.socket:
     return socket.create_connection(("127.0.0.1", stack.port), timeout=timeout)
 
 
@@ -92,7 +92,7 @@ class Stream:
         self, stack: Stack, body: dict[str, Any], *, receive_buffer: int = 0, headers: dict[str, str] | None = None
     ) -> None:
         self.socket = socket.socket()
-        self.socket.settimeout(20)
+        self.socket.settimeout(HANGS_SECONDS)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", stack.port))

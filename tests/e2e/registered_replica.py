@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from gateway.store.embedded import embedded_url
-from tests.e2e.stack import MODEL, config_text
+from tests.e2e.observer import Observer
+from tests.e2e.stack import HANGS_SECONDS, MODEL, config_text
 
 POOL = "own"
 
@@ -46,10 +47,13 @@ class RegisteredReplica:
         """What the gateway calls it."""
         return f"{POOL}/127.0.0.1-{self.address.rpartition(':')[2]}"
 
+    def observer(self) -> Observer:
+        return Observer(self.address.removeprefix("grpc://"))
+
     def terminate(self) -> int:
         """End it in order."""
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(HANGS_SECONDS)
 
     def kill(self) -> None:
         """End it as a machine that loses power."""

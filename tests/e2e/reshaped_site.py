@@ -10,7 +10,7 @@ from pathlib import Path
 from protos.reshape import Membership, MemberState
 from protos.types import Load
 from replicas.reshape.host_group import problem_of
-from tests.loops import until
+from tests.loops import BOUND_SECONDS, until
 from tests.reshaping import Lost, MemberProcess, Orderer, orderer_of, processes, spans
 
 NARROW, WIDE = spans(1, 1, 1, 1), spans(4)
@@ -59,7 +59,7 @@ class Site:
             pass
         await self.orderer.again(gpu)
         await self.orderer.abort()
-        await until(self.settled, lambda: f"{self.memberships}", seconds=20.0)
+        await until(self.settled, lambda: f"{self.memberships}", seconds=BOUND_SECONDS)
 
     async def loads(self) -> list[Load]:
         """The last load of each replica, once nothing runs."""

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from gateway.scaling.status import ModelStatus, PoolStatus
-from tests.e2e.stack import Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, Stack, eventually
 from tests.e2e.test_admin import admin, up
 from tests.ports import free_port
 
@@ -41,7 +41,7 @@ class ScaledSite:
     def start(self) -> None:
         self.stack.start()
         eventually(lambda: up(self.stack), "the admin API is up")
-        eventually(self._is_fresh, "a controller acts", 20)
+        eventually(self._is_fresh, "a controller acts")
 
     def close(self) -> None:
         self.stack.close()
@@ -74,7 +74,7 @@ class ScaledSite:
         settled = not pool.starting and not pool.stopping
         return settled and pool.wanted == pool.ready == replicas == len(self.replicas(name))
 
-    def wait_for(self, replicas: int, name: str = MODEL, seconds: float = 60.0) -> None:
+    def wait_for(self, replicas: int, name: str = MODEL, seconds: float = HANGS_SECONDS) -> None:
         try:
             eventually(lambda: self.at_rest(replicas, name), f"{name} has {replicas} replicas", seconds)
         except AssertionError as error:

@@ -25,7 +25,7 @@ class Site:
 
     def start(self) -> None:
         self.stack.start()
-        self.wait_ready(8, 60)
+        self.wait_ready(8)
 
     def close(self) -> None:
         self.stack.close()
@@ -42,8 +42,8 @@ class Site:
         """Whether both workers say so, as far as a few questions tell."""
         return all(self.ready() == count for _ in range(12))
 
-    def wait_ready(self, count: int, seconds: float = 20.0) -> float:
-        return eventually(lambda: self.agree_on(count), f"{count} replicas take requests", seconds)
+    def wait_ready(self, count: int) -> float:
+        return eventually(lambda: self.agree_on(count), f"{count} replicas take requests")
 
     def moved_from(self, replica_id: str) -> int:
         """Answers with tokens that the log says to have lost that replica."""
@@ -54,5 +54,5 @@ class Site:
         assert done.returncode == 0, done.stderr
         return {row["id"]: row for row in json.loads(done.stdout)}
 
-    def wait_state(self, wanted: Callable[[dict[str, dict[str, Any]]], bool], what: str, seconds: float = 20.0) -> None:
-        eventually(lambda: wanted(self.list()), what, seconds)
+    def wait_state(self, wanted: Callable[[dict[str, dict[str, Any]]], bool], what: str) -> None:
+        eventually(lambda: wanted(self.list()), what)

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.loops import BOUND_SECONDS
 from tests.ports import free_port
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
@@ -20,11 +21,12 @@ PENSTOCK = Path(sys.executable).with_name("penstock")
 HEEDING = ("env", "--default-signal=INT")
 MARK = "PENSTOCK_E2E"
 MODEL = "mixtral-8x7b"
-START_SECONDS = 30.0
-STOP_SECONDS = 20.0
+#: What takes longer hangs, on machines that do other things beside them: at its start a gateway itself waits for half a
+#: minute for its replicas, and for a minute for its workers.
+HANGS_SECONDS = 2 * BOUND_SECONDS
 
 
-def eventually(check: Callable[[], bool], what: str, seconds: float = 10.0) -> float:
+def eventually(check: Callable[[], bool], what: str, seconds: float = HANGS_SECONDS) -> float:
     """Wait until `check` holds; gives the seconds it took."""
     started = time.monotonic()
     while not check():
@@ -116,7 +118,7 @@ class Stack:
             return "Ctrl-C" in self.output
 
         try:
-            seconds = eventually(announced, "penstock serve is ready", START_SECONDS)
+            seconds = eventually(announced, "penstock serve is ready")
         except AssertionError as error:
             error.add_note(f"{self.processes()}\n{self.output}\n{self.errors}")
             raise
@@ -131,7 +133,7 @@ class Stack:
             [PENSTOCK, *arguments, "--config", str(self.config)],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=HANGS_SECONDS,
             cwd=self.folder,
             check=False,
         )
@@ -184,12 +186,12 @@ class Stack:
         else:
             self.process.send_signal(number)
 
-    def wait(self, seconds: float = STOP_SECONDS) -> int:
-        return self.process.wait(seconds)
+    def wait(self) -> int:
+        return self.process.wait(HANGS_SECONDS)
 
-    def wait_gone(self, seconds: float = 10.0) -> None:
+    def wait_gone(self) -> None:
         """Once the supervisor has ended nothing is left; multiprocessing's own helper ends when it sees that."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANGS_SECONDS
         while left := self.processes():
             assert time.monotonic() < deadline, left
             time.sleep(0.01)
@@ -201,11 +203,11 @@ class Stack:
         if self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)
+                self._process.wait(HANGS_SECONDS)
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(STOP_SECONDS)
+        self._process.wait(HANGS_SECONDS)
 
     def worker_of(self, connection: socket.socket) -> int:
         """The worker process that holds the other end of a connection."""

@@ -7,7 +7,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.conftest import running
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello!"}]
 ADAPTERS = """
@@ -23,7 +23,7 @@ def lora() -> Iterator[Stack]:
 
 @pytest.fixture
 def client(lora: Stack) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=lora.base_url, api_key=lora.key, max_retries=0, timeout=30) as made:
+    with openai.OpenAI(base_url=lora.base_url, api_key=lora.key, max_retries=0, timeout=HANGS_SECONDS) as made:
         yield made
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.raw import INTERNAL, Answer, ask, chat, read_answer
-from tests.e2e.stack import HEEDING, PENSTOCK, Stack, eventually, rss
+from tests.e2e.stack import HANGS_SECONDS, HEEDING, PENSTOCK, Stack, eventually, rss
+from tests.ports import free_port
 
 LOTS_OF_MEMORY = 80 << 20
 
@@ -29,7 +30,7 @@ def admin(stack: Stack, method: str, path: str, body: Any = None, *, key: str | 
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {bearer}\r\nContent-Length: {len(data)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", stack.admin_port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", stack.admin_port), timeout=HANGS_SECONDS) as connection:
         connection.sendall(head.encode() + data)
         answer = read_answer(connection, method)
     if answer[0] >= 400:
@@ -99,7 +100,7 @@ def test_bytes_that_are_no_request(stack: Stack) -> None:
         f"POST /admin/tenants HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
         "Content-Length: 99999999\r\n\r\n".encode(),
     ):
-        with socket.create_connection(("127.0.0.1", stack.admin_port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", stack.admin_port), timeout=HANGS_SECONDS) as connection:
             connection.sendall(data)
             assert connection.recv(64).startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
     assert up(stack)
@@ -112,7 +113,7 @@ def test_a_killed_one_is_replaced_and_a_stop_ends_it(start: Callable[..., Stack]
     key = admin_key(stack)
     (pid,) = stack.admins
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: stack.admins not in ([], [pid]) and up(stack), "another one is there", 15)
+    eventually(lambda: stack.admins not in ([], [pid]) and up(stack), "another one is there")
     assert admin(stack, "GET", "/admin/tenants", key=key)[0] == 200
     assert ask(stack, chat(max_tokens=1))[0] == 200
     assert "the admin API ended with status -9" in stack.errors
@@ -163,9 +164,7 @@ def test_alone(start: Callable[..., Stack], number: signal.Signals) -> None:
     eventually(lambda: up(stack), "the admin API is up")
     other = stack.folder / "other.yaml"
     port = stack.admin_port
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        stack.admin_port = probe.getsockname()[1]
+    stack.admin_port = free_port()
     other.write_text(stack.config.read_text().replace(f"port: {port}", f"port: {stack.admin_port}"))
     key = "a-key-of-the-environment"
     with subprocess.Popen(
@@ -178,7 +177,7 @@ def test_alone(start: Callable[..., Stack], number: signal.Signals) -> None:
             assert admin(stack, "GET", "/admin/keys", key=key)[0] == 200
             assert admin(stack, "GET", "/admin/keys")[0] == 401
             process.send_signal(number)
-            assert process.wait(20) == 0
+            assert process.wait(HANGS_SECONDS) == 0
             assert process.stderr is not None
             assert process.stderr.read().count(b"\n") == 1
         finally:

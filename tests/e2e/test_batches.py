@@ -13,7 +13,7 @@ from typing import Any
 import openai
 
 from loadtest.load.processes import memory_mb
-from tests.e2e.stack import MODEL, PENSTOCK, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, PENSTOCK, Stack, eventually
 
 REQUESTS = 130
 
@@ -31,9 +31,9 @@ def own_key(stack: Stack) -> str:
     return str(json.loads(made.stdout)["key"])
 
 
-def polled(client: openai.OpenAI, batch_id: str, until: Callable[[Any], bool], seconds: float) -> Any:
+def polled(client: openai.OpenAI, batch_id: str, until: Callable[[Any], bool]) -> Any:
     """The batch once that holds."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + HANGS_SECONDS
     while True:
         with contextlib.suppress(openai.APIConnectionError, openai.InternalServerError):
             batch = client.batches.retrieve(batch_id)
@@ -46,7 +46,7 @@ def polled(client: openai.OpenAI, batch_id: str, until: Callable[[Any], bool], s
 def test_a_batch_outlives_everything(start: Callable[..., Stack]) -> None:
     stack = start(workers=2, simulated="pace_ms: 4", more="batches: {max_concurrency: 6}\n")
     key = own_key(stack)
-    with openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=HANGS_SECONDS) as client:
         file = client.files.create(file=("in.jsonl", lines(REQUESTS, 40)), purpose="batch")
         assert client.files.content(file.id).read() == lines(REQUESTS, 40)
         made = client.batches.create(
@@ -54,7 +54,7 @@ def test_a_batch_outlives_everything(start: Callable[..., Stack]) -> None:
         )
         assert made.status == "validating"
         # One worker is killed, ...
-        polled(client, made.id, lambda batch: batch.status == "in_progress", 10)
+        polled(client, made.id, lambda batch: batch.status == "in_progress")
         os.kill(stack.workers[0], signal.SIGKILL)
         eventually(lambda: len(stack.workers) == 2, "the worker is replaced")
         # ... and a moment later everything at once.
@@ -62,11 +62,11 @@ def test_a_batch_outlives_everything(start: Callable[..., Stack]) -> None:
         for pid in stack.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        stack.process.wait(5)
+        stack.wait()
         eventually(lambda: not stack.processes(), "everything is gone")
         stack.start()
-        assert polled(client, made.id, lambda batch: True, 5).status == "in_progress"
-        ended = polled(client, made.id, lambda batch: batch.status == "completed", 40)
+        assert polled(client, made.id, lambda batch: True).status in ("in_progress", "finalizing", "completed")
+        ended = polled(client, made.id, lambda batch: batch.status == "completed")
         assert (ended.request_counts.total, ended.request_counts.completed) == (REQUESTS, REQUESTS)
         found = [json.loads(line) for line in client.files.content(ended.output_file_id).iter_lines()]
         assert sorted(line["custom_id"] for line in found) == sorted(f"line {n}" for n in range(REQUESTS))
@@ -92,12 +92,12 @@ def test_a_file_of_the_largest_size_is_taken_and_checked_in_bounded_memory(start
         file = client.files.create(file=("in.jsonl", data), purpose="batch")
         assert file.bytes == len(data)
         made = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
-        checked = polled(client, made.id, lambda batch: batch.status != "validating", 30)
+        checked = polled(client, made.id, lambda batch: batch.status != "validating")
         assert (checked.status, checked.request_counts.total) == ("in_progress", count)
         above = memory_mb(worker)[1] - idle
         assert above < 50, f"{above:.1f} MB above idle"
         client.batches.cancel(made.id)
-        polled(client, made.id, lambda batch: batch.status == "cancelled", 30)
+        polled(client, made.id, lambda batch: batch.status == "cancelled")
 
 
 def batch(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -105,7 +105,12 @@ def batch(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "OPENAI_BASE_URL": stack.base_url, "OPENAI_API_KEY": stack.key}
     environment.pop("PENSTOCK_API_KEY", None)
     return subprocess.run(
-        [PENSTOCK, "batch", *arguments], capture_output=True, text=True, timeout=30, env=environment, check=False
+        [PENSTOCK, "batch", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_SECONDS,
+        env=environment,
+        check=False,
     )
 
 

@@ -17,6 +17,7 @@ from replicas.engines.simulated import SimulatedEngine
 from routing.contracts.explanation import RouteExplanation
 from tests.asgi import COMPLETIONS, Answer, Client, config_of, gateway_of
 from tests.harness import MODEL, engine_of
+from tests.loops import SOON_SECONDS
 from tests.upstreams import Upstream, upstream
 
 #: What is asked about, and what nobody has asked: of as many tokens.
@@ -212,6 +213,6 @@ def alike(one: RouteExplanation, other: RouteExplanation) -> bool:
 
 async def until_known(here: Site, tenant: str) -> None:
     """Until the router has heard of what replicas hold of the tenant's prompt."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SOON_SECONDS):
         while not (await here.would(tenant, KNOWN)).cached_tokens:  # noqa: ASYNC110 (the router tells nobody)
             await asyncio.sleep(0.005)

@@ -14,7 +14,8 @@ import pytest
 
 from tests.e2e.observer import Observer
 from tests.e2e.raw import Stream, begun, connect, endless, request_bytes
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Stack, eventually
+from tests.e2e.test_admin import admin, up
 
 #: The promise, from the closing of the socket to the engine's report that it is free.
 BOUND_SECONDS = 0.2
@@ -64,6 +65,7 @@ def test_an_answer_that_is_not_streamed(stack: Stack, observer: Observer) -> Non
 @pytest.mark.parametrize("stream", [True, False])
 def test_while_it_waits_for_its_turn(stack: Stack, observer: Observer, stream: bool) -> None:
     """Behind a request that reserves the whole cache the next ones wait; one that leaves never reaches the engine."""
+    eventually(lambda: up(stack), "the admin API is up")
     sequences = min(128, observer.load().kv_blocks_total * 32 // 30_000)
     # Not streamed: nobody reads it, and a stream that nobody reads is ended.
     blocker, connection = connect(stack), connect(stack)
@@ -74,15 +76,22 @@ def test_while_it_waits_for_its_turn(stack: Stack, observer: Observer, stream: b
         # Until every worker has heard of it: a replica tells a quiet one five times a second.
         stays(observer, before.running, seconds=0.5)
         connection.sendall(request_bytes(stack, orjson.dumps(endless(stream=stream))))
-        stays(observer, before.running, seconds=0.5)
+        eventually(lambda: waiting(stack) == 1, "it waits")
         connection.close()
-        # Noticed within this time, or it would be given the room that the other leaves.
-        stays(observer, before.running, seconds=BOUND_SECONDS)
+        # Else it would be given the room that the other leaves.
+        eventually(lambda: waiting(stack) == 0, "it is gone")
+        stays(observer, before.running, seconds=0.1)
     finally:
         connection.close()
         blocker.close()
     observer.wait_idle()
     stays(observer, 0, seconds=0.3)
+
+
+def waiting(stack: Stack) -> float:
+    """Requests that wait for their turn, as the workers have last told."""
+    page = admin(stack, "GET", "/metrics")[2].decode()
+    return sum(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith("penstock_queue_depth{"))
 
 
 def stays(observer: Observer, running: int, *, seconds: float) -> None:

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import PENSTOCK, Stack, config_text
+from tests.e2e.stack import HANGS_SECONDS, PENSTOCK, Stack, config_text
 from tests.ports import free_port
 
 SHIPPED = Path(__file__).parents[2] / "penstock.yaml"
 
 
 def penstock(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([PENSTOCK, *arguments], capture_output=True, text=True, timeout=30, cwd=folder, check=False)
+    return subprocess.run(
+        [PENSTOCK, *arguments], capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=folder, check=False
+    )
 
 
 def test_check(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_a_start_that_cannot_be(found: str, instead: str, said: str, tmp_path: P
     stack.config.write_text(text.replace(found, instead), encoding="utf-8")
     stack.launch()
     try:
-        assert stack.wait(30) == 1
+        assert stack.wait() == 1
         lines = stack.errors.splitlines()
         assert said in stack.errors
         assert "Traceback" not in stack.errors
@@ -80,7 +82,7 @@ def test_a_replica_that_cannot_start(tmp_path: Path) -> None:
     stack = Stack(tmp_path, config_text(free_port()).replace("mistral-tekken", "./empty"))
     stack.launch()
     try:
-        assert stack.wait(30) == 1
+        assert stack.wait() == 1
         # The admin API, which starts beside the replicas, may have been quicker to say that it is up.
         said = [line for line in stack.errors.splitlines() if "admin API on" not in line]
         assert len(said) == 2, stack.errors

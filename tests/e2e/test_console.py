@@ -16,7 +16,7 @@ from gateway.admin.live.view import RolloutLive
 from gateway.scaling.status import ScalingStatus
 from tests.e2e.conftest import running
 from tests.e2e.raw import ask, chat
-from tests.e2e.stack import Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
 from tests.gateway.admin import rollout_samples as rollouts
 from tests.gateway.admin.scaling_samples import NOW, at_zero, model, pool, progress, status
@@ -53,7 +53,7 @@ class Console:
         self.site = site
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(1000 * HANGS_SECONDS)
         self.problems: list[str] = []
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -208,7 +208,7 @@ def test_it_says_since_when_it_is_stale_and_comes_back(console: Console) -> None
         assert page.locator("#board[data-stale]").count() == 1
     finally:
         os.kill(pid, signal.SIGKILL)
-    page.wait_for_selector("#link[data-state=live]", timeout=30_000)
+    page.wait_for_selector("#link[data-state=live]")
     assert page.locator("#board[data-stale]").count() == 0
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,9 +145,7 @@ async def test_a_controller_is_killed_and_another_goes_on_with_what_runs(tmp_pat
         assert len(running) == 2
         acting = first if f"-{first.pid}-" in before.controller.name else second
         acting.kill()
-        killed_at = time.monotonic()
         after = await here.status(lambda status: status.controller.token > before.controller.token)
-        assert time.monotonic() - killed_at < 10.0
         assert after.controller.name != before.controller.name
         await here.registry.set_replicas("m", "p", 3, "a")
         await here.status(ready(3))
@@ -157,7 +154,7 @@ async def test_a_controller_is_killed_and_another_goes_on_with_what_runs(tmp_pat
         # It ends in order, with all that it has started.
         other = second if acting is first else first
         other.terminate()
-        assert await asyncio.to_thread(other.wait, 30) == 0
+        assert await asyncio.to_thread(other.wait, PATIENCE_SECONDS) == 0
         assert await here.launched() == set()
         assert here.running() == set()
         assert await read_intents(here.store) == []

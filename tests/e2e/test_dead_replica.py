@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.e2e.many_streams import Answer, answers_of, problems
 from tests.e2e.site import Site
+from tests.e2e.stack import HANGS_SECONDS
 
 #: Times to first token are one or two steps of this length, so that a fifth of them is far above what this machine,
 #: which runs all twelve processes and whatever else, does to them when it is quiet.
@@ -27,7 +28,7 @@ def test_one_dead_replica_of_eight_does_not_slow_the_others() -> None:
         site.start()
         ratios: list[float] = []
         while len(ratios) < ROUNDS and min(ratios, default=2.0) > 1.2:
-            before, after = asyncio.run(asyncio.wait_for(_round(site), 60))
+            before, after = asyncio.run(asyncio.wait_for(_round(site), HANGS_SECONDS))
             ratios.append(_p99(after) / _p99(before))
             site.replicas["east/3"].start()
             site.wait_ready(8)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import running
 from tests.e2e.raw import ask, chat
-from tests.e2e.stack import MODEL, PENSTOCK, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, PENSTOCK, Stack, eventually
 
 WIDE = "      - {name: wide, shape: {tp: 8}, engine: simulated, replicas: 1, simulated: {pace_ms: 2}}\n"
 SECRET = "swordfish"
@@ -32,7 +32,7 @@ def explained(
         [PENSTOCK, "route", "explain", "--url", url or f"http://127.0.0.1:{stack.port}", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS_SECONDS,
         env=environment,
         check=False,
     )
@@ -109,7 +109,7 @@ def test_problems_are_one_line(pools: Stack) -> None:
         assert (status, said, problem.count("\n")) == (1, "", 1), problem
         assert says in problem
     pools.run("keys", "update", "plain", "--explain")
-    eventually(lambda: explained(pools, "x", key=plain)[0] == 0, "the key may ask within a second", 5)
+    eventually(lambda: explained(pools, "x", key=plain)[0] == 0, "the key may ask within a second")
 
 
 def test_a_drained_replica_is_left_out(pools: Stack) -> None:

@@ -15,8 +15,6 @@ from tests.e2e.stack import MODEL, PENSTOCK, Stack, config_text, eventually
 from tests.e2e.test_rollouts import Traffic, state
 from tests.ports import free_port
 
-#: For starts of processes beside others.
-PATIENCE_SECONDS = 60.0
 MORE = f"""\
 tenants: [{{name: default, chooses_version: true}}]
 rollouts:
@@ -71,7 +69,7 @@ def replay(stack: Stack, *arguments: str) -> "subprocess.Popen[str]":
 def test_a_candidate_goes_through_its_gates(stack: Stack) -> None:
     passed = ("shifting", "rolling_back", "rolled_back")
     with Traffic(stack, 2) as traffic:
-        eventually(lambda: state(stack).phase in passed, "the gates are over", PATIENCE_SECONDS)
+        eventually(lambda: state(stack).phase in passed, "the gates are over")
     found = state(stack)
     assert [event.phase for event in found.history][-4:] == ["smoke", "golden", "shadowing", "shifting"]
     reasons = " ".join(event.reason for event in found.history)
@@ -89,7 +87,7 @@ def test_a_killed_run_goes_on_and_two_versions_are_compared(stack: Stack) -> Non
     asked = ["corpus.ndjson", "--concurrency", "1"]
     killed = replay(stack, "run", *asked, "--version", "v1", "--output", "v1.run")
     run = stack.folder / "v1.run"
-    eventually(lambda: run.exists() and run.read_bytes().count(b"\n") > 3, "three answers are there", PATIENCE_SECONDS)
+    eventually(lambda: run.exists() and run.read_bytes().count(b"\n") > 3, "three answers are there")
     killed.kill()
     killed.communicate()
     before = len(read_run_of(run))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.stack import HEEDING, PENSTOCK, eventually
+from tests.e2e.stack import HANGS_SECONDS, HEEDING, PENSTOCK, eventually
 from tests.ports import free_port
 
 SCALED = "{name: p, engine: simulated, replicas: registered, launcher: local, scaling: {min: 0, max: 1}}"
@@ -45,7 +45,7 @@ def reading(command: str, folder: Path, text: str) -> Iterator["subprocess.Popen
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANGS_SECONDS)
 
 
 @pytest.mark.parametrize(("command", "pool"), [("admin", SERVED), ("controller", SCALED), ("epp", PICKED)])
@@ -56,7 +56,7 @@ def test_a_process_of_its_own_says_what_it_changes(state_dir: Path, command: str
             assert process.poll() is None, (state_dir / "stderr").read_text()
             return (state_dir / "stderr").read_text().count("SIGHUP changes nothing here") == times
 
-        eventually(lambda: said(1), "it says so of the one at its start", 30)
+        eventually(lambda: said(1), "it says so of the one at its start")
         process.send_signal(signal.SIGHUP)
         eventually(lambda: said(2), "it says so again")
     assert process.returncode == 0
@@ -70,5 +70,5 @@ def test_a_gateway_starts_all_the_same(state_dir: Path) -> None:
             assert process.poll() is None, (state_dir / "stderr").read_text()
             return "Penstock is ready" in (state_dir / "stdout").read_text()
 
-        eventually(serves, "it serves", 30)
+        eventually(serves, "it serves")
     assert process.returncode == 0

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 
 import orjson
 import pytest
@@ -187,21 +186,23 @@ def test_a_connection_survives_errors(stack: Stack) -> None:
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/chat", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Slow: "])
 def test_slow_headers_end_the_connection(stack: Stack, sent: bytes) -> None:
     """Within the configured 2 s, though a byte comes now and then."""
-    started = time.monotonic()
     with connect(stack) as connection:
         connection.settimeout(0.25)
         connection.sendall(sent)
         seen: bytes | None = None
-        while seen is None and time.monotonic() - started < 8:
+        pauses = 0
+        while seen is None:
             try:
-                seen = connection.recv(4096)
-            except TimeoutError:
-                if sent:
-                    connection.sendall(b"x")
+                try:
+                    seen = connection.recv(4096)
+                except TimeoutError:
+                    pauses += 1
+                    assert pauses < 20, "it is still there after as many pauses as 5 s have"
+                    if sent:
+                        connection.sendall(b"x")
             except ConnectionError:
                 seen = b""
-    assert time.monotonic() - started < 5
-    assert seen == b"" or (seen is not None and seen.startswith(b"HTTP/1.1 408"))
+    assert seen == b"" or seen.startswith(b"HTTP/1.1 408")
 
 
 def test_a_keep_alive_connection_may_pause(stack: Stack) -> None:

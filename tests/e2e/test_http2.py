@@ -12,7 +12,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.e2e.conftest import running
-from tests.e2e.stack import MODEL, Stack, config_text
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, config_text
 from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
@@ -36,14 +36,26 @@ def secure() -> Iterator[Stack]:
 def curl(stack: Stack, *options: str, path: str = "/v1/chat/completions", **fields: object) -> tuple[str, str, str]:
     """The version of HTTP, the status and the body of one answer."""
     scheme = "https" if (stack.folder / "server.pem").exists() else "http"
-    command = ["curl", "--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_version} %{http_code}"]
+    command = [
+        "curl",
+        "--silent",
+        "--show-error",
+        "--max-time",
+        f"{HANGS_SECONDS:g}",
+        "--write-out",
+        "\n%{http_version} %{http_code}",
+    ]
     command += ["--cacert", str(stack.folder / "authority.pem")] if scheme == "https" else []
     command += ["--header", f"Authorization: Bearer {stack.key}", *options]
     if fields:
         given = {"model": MODEL, "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}], **fields}
         command += ["--data", json.dumps(given)]
     done = subprocess.run(
-        [*command, f"{scheme}://127.0.0.1:{stack.port}{path}"], capture_output=True, text=True, check=False, timeout=30
+        [*command, f"{scheme}://127.0.0.1:{stack.port}{path}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_SECONDS,
     )
     assert done.returncode == 0, done.stderr
     body, _, end = done.stdout.rpartition("\n")

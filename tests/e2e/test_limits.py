@@ -71,10 +71,10 @@ def a_killed_workers_leases_end_by_themselves(stack: Stack) -> None:
         except OSError:
             return False
 
-    eventually(admitted, "the dead workers' leases have ended", 30.0)
+    eventually(admitted, "the dead workers' leases have ended")
     # Counted once, as what was reserved for each. The first dead worker's lease may have ended seconds before the
     # second's; then nobody asks for this tenant any more, and the next look at it is a lease's life and a half away.
-    eventually(lambda: used(stack, "pair").get("requests", 0) == 3, "their use is in the ledger", 30.0)
+    eventually(lambda: used(stack, "pair").get("requests", 0) == 3, "their use is in the ledger")
 
 
 def the_store_goes_and_comes_back(stack: Stack) -> None:

@@ -11,13 +11,12 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.e2e.raw import ask, chat
-from tests.e2e.stack import HEEDING, PENSTOCK, Stack, eventually, rss
+from tests.e2e.stack import HANGS_SECONDS, HEEDING, PENSTOCK, Stack, eventually, rss
 from tests.e2e.test_admin import admin, admin_key, up
 
 EVENT = b"event: live\ndata: "
@@ -30,7 +29,7 @@ def look(stack: Stack) -> Any:
 
 
 def viewer(stack: Stack) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", stack.admin_port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", stack.admin_port), timeout=HANGS_SECONDS)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     key = admin_key(stack)
     connection.sendall(f"GET /admin/live HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
@@ -53,14 +52,16 @@ def test_a_look_shows_what_happens(stack: Stack) -> None:
         assert ask(stack, chat(max_tokens=5))[0] == 200
     assert ask(stack, chat(model="nobody"))[0] == 404
 
+    live: Any = None
+
     def shown() -> bool:
+        nonlocal live
         live = look(stack)
         outcomes = live["headline"]["outcomes"] or {}
-        return bool(live["headline"]["requests_per_second"] and "invalid" in outcomes and live["routes"])
+        seen = live["headline"]["requests_per_second"] and "invalid" in outcomes and live["routes"]
+        return bool(seen and not live["problems"])
 
     eventually(shown, "the requests are seen")
-    live = look(stack)
-    assert live["problems"] == []
     (model,) = live["models"]
     (row,) = model["pools"][0]["replicas"]
     assert (row["id"], row["state"]) == ("narrow/0", "ready")
@@ -80,8 +81,9 @@ def test_streams_and_one_that_stalls(stack: Stack) -> None:
     assert head.startswith(b"HTTP/1.1 200")
     assert b"content-type: text/event-stream" in head.lower()
     events = re.findall(rb"data: (\{.*\})\n\n", rest)
-    times = [json.loads(event)["time"] for event in events[:3]]
-    assert all(late - early > 0.5 for early, late in pairwise(times))
+    # One look begins a second after the last one; how long it takes is the machine's.
+    times = [json.loads(event)["time"] for event in events]
+    assert all(late - early > 0.9 for early, late in zip(times, times[2:], strict=False))
     assert rss(pid) - before < 30 << 20
     for one in stalled:
         one.close()
@@ -133,14 +135,14 @@ def test_top_in_a_terminal_ends_with_ctrl_c(stack: Stack) -> None:
             process.send_signal(signal.SIGINT)
             rest = _shown_until(main, b"\x1b[?1049l")
             assert b"Traceback" not in rest, rest
-            assert process.wait(10) == 130
+            assert process.wait(HANGS_SECONDS) == 130
         finally:
             process.kill()
             os.close(main)
 
 
 def _shown_until(terminal: int, wanted: bytes) -> bytes:
-    data, deadline = b"", time.monotonic() + 20
+    data, deadline = b"", time.monotonic() + HANGS_SECONDS
     while wanted not in data:
         assert time.monotonic() < deadline, data
         if select.select([terminal], [], [], 0.1)[0]:
@@ -152,7 +154,7 @@ def _shown_until(terminal: int, wanted: bytes) -> bytes:
 @pytest.mark.parametrize("more", [[], ["--once"]])
 def test_top_without_a_gateway(more: list[str], start: Callable[..., Stack]) -> None:
     if not more:
-        done = subprocess.run([PENSTOCK, "top"], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run([PENSTOCK, "top"], capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == "penstock top: the output is no terminal; print once with: penstock top --once\n"
         return

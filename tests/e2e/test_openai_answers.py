@@ -24,7 +24,8 @@ def ask(client: openai.OpenAI, **options: object) -> str:
 
 
 def test_a_chat(client: openai.OpenAI) -> None:
-    answer = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=20)
+    # Without a seed one in a thousand is shorter.
+    answer = client.chat.completions.create(model=MODEL, messages=HELLO, seed=7, max_tokens=20)
     assert answer.id.startswith("chatcmpl-")
     assert answer.object == "chat.completion"
     assert answer.model == MODEL

@@ -7,13 +7,13 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.e2e.stack import MODEL, Stack
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello!"}]
 
 
 def with_key(stack: Stack, key: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=30)
+    return openai.OpenAI(base_url=stack.base_url, api_key=key, max_retries=0, timeout=HANGS_SECONDS)
 
 
 def say_hello(client: openai.OpenAI) -> None:

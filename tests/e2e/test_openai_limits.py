@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -42,6 +42,8 @@ class Counting:
         created = stack.run("keys", "create", "--name", "test", "--tenant", tenant, "--json")
         assert created.returncode == 0, created.stderr
         self.statuses: list[int] = []
+        #: Called when a limit has refused a request.
+        self.refused: Callable[[], None] = lambda: None
         self.client = openai.OpenAI(
             base_url=stack.base_url,
             api_key=json.loads(created.stdout)["key"],
@@ -51,6 +53,8 @@ class Counting:
 
     def _note(self, response: httpx.Response) -> None:
         self.statuses.append(response.status_code)
+        if response.status_code == 429:
+            self.refused()
 
     def ask(self, tokens: int = 2) -> None:
         self.client.chat.completions.create(
@@ -86,11 +90,16 @@ def test_a_client_that_waits_as_told_gets_its_turn(priced: Stack) -> None:
     asking = Counting(priced, "busy")
     with asking.client:
         stream = asking.client.chat.completions.create(
-            model=MODEL, messages=[{"role": "user", "content": "Hello!"}], max_tokens=200, stream=True
+            model=MODEL,
+            messages=[{"role": "user", "content": "Hello!"}],
+            max_tokens=30_000,
+            extra_body={"ignore_eos": True},
+            stream=True,
         )
         next(stream)
+        # What it is in the way of is refused for as long as it runs.
+        asking.refused = stream.close
         began = time.monotonic()
         asking.ask()
         assert time.monotonic() - began >= 1.0
-        stream.close()
     assert asking.statuses == [200, 429, 200]

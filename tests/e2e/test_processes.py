@@ -1,5 +1,6 @@
 """Signals, deaths and restarts of the processes of a stack."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -8,14 +9,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
 from tests.e2e.conftest import prepared
+from tests.e2e.observer import Observer
 from tests.e2e.raw import INTERNAL, Answer, Stream, ask, begun, chat, connect
-from tests.e2e.stack import MODEL, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, eventually
 
 
 def ready(stack: Stack) -> bool:
@@ -60,7 +63,7 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
     # Longer than this test may take: it ends because the streams do.
     stack = start(simulated="pace_ms: 5", listen="drain_seconds: 60")
     idle = connect(stack)
-    streams = streams_on_every_worker(stack, max_tokens=500)
+    streams = streams_on_every_worker(stack, max_tokens=1000)
     rests: list[list[bytes]] = []
     readers = [threading.Thread(target=lambda s=stream: rests.append(s.rest())) for stream in streams]
     for reader in readers:
@@ -70,7 +73,7 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
         eventually(lambda: refused(stack), "new connections are refused")
         assert any(reader.is_alive() for reader in readers), "the streams must outlast the refusal for this to count"
         for reader in readers:
-            reader.join(15)
+            reader.join(HANGS_SECONDS)
         status = stack.wait()
     finally:
         idle.close()
@@ -87,17 +90,16 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
 def test_a_stop_ends_what_outlasts_the_grace_with_an_error(start: Callable[..., Stack], number: signal.Signals) -> None:
     stack = start(simulated="pace_ms: 5", listen="drain_seconds: 1")
     streams = streams_on_every_worker(stack)
-    started = time.monotonic()
+    signalled = time.monotonic()
     stack.signal(number)
     status = stack.wait()
-    seconds = time.monotonic() - started
+    assert time.monotonic() - signalled > 0.9
     for stream in streams:
         rest = stream.rest()
         assert b"[DONE]" not in rest
         assert b"shutting down" in rest[-1]
         stream.close()
     assert status == 0, stack.errors
-    assert 0.9 < seconds < 10
     stack.wait_gone()
     assert "Traceback" not in stack.errors
 
@@ -114,7 +116,7 @@ class KeptAlive(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        client = http.client.HTTPConnection("127.0.0.1", self._stack.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", self._stack.port, timeout=HANGS_SECONDS)
         while not self.over.is_set():
             try:
                 client.request("GET", "/v1/models", headers={"Authorization": f"Bearer {self._stack.key}"})
@@ -158,7 +160,7 @@ def test_no_request_is_lost_when_the_grace_ends(start: Callable[..., Stack]) -> 
     eventually(lambda: all(client.answered > 5 for client in clients), "all clients are served")
     stack.signal(signal.SIGTERM)
     for client in clients:
-        client.join(20)
+        client.join(HANGS_SECONDS)
     assert [client.lost for client in clients] == [[]] * len(clients), "whoever is refused has sent nothing"
     assert stack.wait() == 0
 
@@ -168,11 +170,12 @@ def test_an_answer_that_was_under_way_ends_its_connection_too(start: Callable[..
     answers: list[Answer] = []
     waiting = threading.Thread(target=lambda: answers.append(ask(stack, chat(max_tokens=100, ignore_eos=True))))
     waiting.start()
-    time.sleep(0.5)  # it is on its way
+    with Observer(stack.replica_socket()) as observer:
+        observer.wait(lambda load: load.running == 1, "it is on its way")
     stack.signal(signal.SIGTERM)
     eventually(lambda: not ready(stack), "it is not ready any more")
     assert waiting.is_alive()
-    waiting.join(20)
+    waiting.join(HANGS_SECONDS)
     assert (answers[0][0], answers[0][1]["connection"]) == (200, "close")
 
 
@@ -181,11 +184,13 @@ def test_a_stop_while_it_starts(start: Callable[..., Stack]) -> None:
     stack = start(workers=1)
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0
-    for delay in (0.3, 1.0, 1.6):
+    for delay in (0.2, 0.9, 1.5):
         stack.launch()
+        # An interpreter that has not come to the command yet ends at Ctrl-C with words of its own.
+        eventually(lambda: b"msgspec" in Path(f"/proc/{stack.process.pid}/maps").read_bytes(), "the command runs")
         time.sleep(delay)  # a moment in the start, whichever it is
         stack.signal(signal.SIGINT, group=True)
-        status = stack.wait(15)
+        status = stack.wait()
         stack.wait_gone()
         assert "Traceback" not in stack.errors, (delay, status, stack.errors)
 
@@ -204,9 +209,8 @@ def test_a_killed_worker_is_replaced(start: Callable[..., Stack]) -> None:
         eventually(
             lambda old=old: len(stack.workers) == 2 and stack.workers != old,  # type: ignore[misc]
             "another worker is there",
-            15,
         )
-        eventually(lambda: _serves_on(stack, 2), "both workers serve", 15)
+        eventually(lambda: _serves_on(stack, 2), "both workers serve")
         for _ in range(50):
             second.until_token()
         second.close()
@@ -222,7 +226,6 @@ def test_every_worker_killed_at_once(start: Callable[..., Stack]) -> None:
         eventually(
             lambda old=old: not old & set(stack.workers) and _serves_on(stack, 2),  # type: ignore[misc]
             "two new workers serve",
-            20,
         )
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0, stack.errors
@@ -231,11 +234,12 @@ def test_every_worker_killed_at_once(start: Callable[..., Stack]) -> None:
 
 def test_workers_that_never_stay_end_the_gateway(start: Callable[..., Stack]) -> None:
     stack = start(workers=1)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANGS_SECONDS
     while stack.process.poll() is None:
         assert time.monotonic() < deadline
         for pid in stack.workers:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
     assert stack.wait() == 1
     stack.wait_gone()
@@ -246,29 +250,35 @@ def test_workers_that_never_stay_end_the_gateway(start: Callable[..., Stack]) ->
 def test_a_killed_replica(start: Callable[..., Stack]) -> None:
     stack = start(workers=1)
     stream = begun(stack)
-    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=HANGS_SECONDS) as client:
         waiting: list[Answer] = []
         unary = threading.Thread(target=lambda: waiting.append(ask(stack, chat(max_tokens=20_000, ignore_eos=True))))
         unary.start()
         (pid,) = stack.replicas
-        time.sleep(0.3)  # the request without a stream is on its way
-        os.kill(pid, signal.SIGKILL)
-        rest = stream.rest()
-        stream.close()
-        error = json.loads(rest[-1])["error"]
-        assert error["code"] == "replica_unavailable"
-        assert not INTERNAL.search(rest[-1])
-        assert b"[DONE]" not in rest
-        unary.join(20)
-        status, _, body = waiting[0]
-        assert (status, json.loads(body)["error"]["code"]) == (503, "replica_unavailable")
-        assert ask(stack, method="GET", path="/readyz")[0] == 503
-        assert ask(stack, method="GET", path="/healthz")[0] == 200
-        answer = ask(stack, chat(max_tokens=1))
-        assert answer[0] == 503
-        assert float(answer[1]["retry-after"]) >= 1
+        with Observer(stack.replica_socket()) as observer:
+            observer.wait(lambda load: load.running == 2, "the request without a stream is on its way")
+        # Whoever would restart the replica stands still meanwhile.
+        stack.signal(signal.SIGSTOP)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            rest = stream.rest()
+            stream.close()
+            error = json.loads(rest[-1])["error"]
+            assert error["code"] == "replica_unavailable"
+            assert not INTERNAL.search(rest[-1])
+            assert b"[DONE]" not in rest
+            unary.join(HANGS_SECONDS)
+            status, _, body = waiting[0]
+            assert (status, json.loads(body)["error"]["code"]) == (503, "replica_unavailable")
+            assert ask(stack, method="GET", path="/readyz")[0] == 503
+            assert ask(stack, method="GET", path="/healthz")[0] == 200
+            answer = ask(stack, chat(max_tokens=1))
+            assert answer[0] == 503
+            assert float(answer[1]["retry-after"]) >= 1
+        finally:
+            stack.signal(signal.SIGCONT)
         assert hello(client), "the client's own retries last until the replica is back"
-    eventually(lambda: ready(stack), "ready again", 15)
+    eventually(lambda: ready(stack), "ready again")
     assert "replica pool mixtral-8x7b/narrow" in stack.errors
     assert "Traceback" not in stack.errors
 
@@ -288,9 +298,9 @@ def test_a_killed_store(start: Callable[..., Stack]) -> None:
             assert not INTERNAL.search(body)
     assert {status for status, strange in seen if not strange} <= {200, 503}
     stream.until_token()
-    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=HANGS_SECONDS) as client:
         assert hello(client)
-    eventually(lambda: ready(stack), "ready again", 10)
+    eventually(lambda: ready(stack), "ready again")
     stream.until_token()
     stream.close()
     assert len(stack.stores) == 1
@@ -307,7 +317,7 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
     assert len(stack.processes()) >= 5
     stack.signal(signal.SIGKILL)
     stack.wait()
-    stack.wait_gone(8)
+    stack.wait_gone()
     for stream in streams:
         stream.close()
     stack.start()  # what was left behind, sockets and locks, is not in the way

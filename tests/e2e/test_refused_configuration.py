@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Callable
 
-from tests.e2e.stack import PENSTOCK, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, PENSTOCK, Stack, eventually
 from tests.e2e.test_reload import changed, joined, put
 
 #: What to replace in the file, and what is said of it.
@@ -66,7 +66,11 @@ def test_commands_on_the_file_itself_end_with_its_fault(start: Callable[..., Sta
     other = stack.config.with_name("other.yaml")
     other.write_text(changed(stack, "models:\n", "models: [\n"))
     done = subprocess.run(
-        [PENSTOCK, "keys", "list", "--config", other], capture_output=True, text=True, timeout=30, check=False
+        [PENSTOCK, "keys", "list", "--config", other],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_SECONDS,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.startswith(f"penstock keys: {other}: line ")

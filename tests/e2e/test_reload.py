@@ -17,7 +17,7 @@ import pytest
 
 from tests.e2e.conftest import prepared
 from tests.e2e.raw import ask, begun, chat, connect, read_answer, request_bytes
-from tests.e2e.stack import MODEL, PENSTOCK, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, PENSTOCK, Stack, eventually
 from tests.e2e.test_processes import streams_on_every_worker
 
 AT = "    context: 32768\n"
@@ -63,7 +63,7 @@ def admin(stack: Stack, method: str, path: str) -> tuple[int, Any]:
     request = urllib.request.Request(f"http://127.0.0.1:{stack.admin_port}{path}", method=method)
     request.add_header("authorization", f"Bearer {key}")
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=HANGS_SECONDS) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -108,11 +108,11 @@ def test_streams_under_way_go_on_over_every_kind_of_change(start: Callable[..., 
     ):
         put(stack, changed(stack, old, new))
         stack.signal(signal.SIGHUP)
-        eventually(lambda number=number: taken(stack) == number + 1, f"{new} is taken", 30)  # type: ignore[misc]
+        eventually(lambda number=number: taken(stack) == number + 1, f"{new} is taken")  # type: ignore[misc]
         assert ask(stack, chat(max_tokens=4))[0] == 200
     assert any(reader.is_alive() for reader in readers), "the streams must outlast the changes for this to count"
     for reader in readers:
-        reader.join(60)
+        reader.join(HANGS_SECONDS)
     assert [rest[-1] for rest in rests] == [b"[DONE]"] * len(streams)
     assert stack.workers == workers
     assert refused(stack) == 0
@@ -123,12 +123,12 @@ def test_a_file_that_is_half_written_is_refused_and_the_whole_one_taken(start: C
     stack = joined(start())
     whole = changed(stack, AT, f"{AT}    aliases: [other]\n")
     stack.config.write_text(whole[: whole.index("aliases") + 9], encoding="utf-8")
-    eventually(lambda: refused(stack) == 1, "half a file is refused", 20)
+    eventually(lambda: refused(stack) == 1, "half a file is refused")
     assert str(stack.config) in stack.errors
     assert ask(stack, chat(max_tokens=1))[0] == 200
     eventually(lambda: b"penstock_config_last_reload_successful 0" in metrics(stack), "the metric says so")
     stack.config.write_text(whole, encoding="utf-8")
-    eventually(lambda: taken(stack) == 1, "the whole file is taken", 20)
+    eventually(lambda: taken(stack) == 1, "the whole file is taken")
     assert on_every_worker(stack, model="other") == [200, 200]
     eventually(lambda: b"penstock_config_last_reload_successful 1" in metrics(stack), "the metric says so")
 
@@ -150,7 +150,7 @@ def test_a_config_map_is_followed() -> None:
         joined(stack)
         (stack.folder / "..tmp").symlink_to("..v2")
         os.replace(stack.folder / "..tmp", stack.folder / "..data")
-        eventually(lambda: taken(stack) == 1, "the other version is taken", 20)
+        eventually(lambda: taken(stack) == 1, "the other version is taken")
         assert on_every_worker(stack, model="other") == [200, 200]
 
 
@@ -177,7 +177,7 @@ def test_what_needs_a_restart_is_refused_by_name(start: Callable[..., Stack]) ->
 
 def stack_diff(stack: Stack, file: Path | None = None) -> "subprocess.CompletedProcess[str]":
     command = [str(PENSTOCK), "config", "diff", str(file or stack.config)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=stack.folder, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, cwd=stack.folder, check=False)
 
 
 def test_the_admin_api_answers_for_each_process(start: Callable[..., Stack]) -> None:
@@ -217,9 +217,9 @@ def test_a_worker_that_is_killed_meanwhile_serves_what_the_others_serve(
     stack.signal(signal.SIGHUP)
     if first == "signal":
         os.kill(victim, signal.SIGKILL)
-    eventually(lambda: taken(stack) == 1, "it is taken", 30)
-    eventually(lambda: len(stack.workers) == 2 and victim not in stack.workers, "the worker is restarted", 30)
-    eventually(lambda: on_every_worker(stack, model="other") == [200, 200], "both serve by it", 30)
+    eventually(lambda: taken(stack) == 1, "it is taken")
+    eventually(lambda: len(stack.workers) == 2 and victim not in stack.workers, "the worker is restarted")
+    eventually(lambda: on_every_worker(stack, model="other") == [200, 200], "both serve by it")
     assert taken(stack) == 1
 
 
@@ -231,9 +231,9 @@ def test_a_worker_that_is_killed_after_a_refusal_serves_the_old_one(start: Calla
     victims = [*stack.workers, *stack.admins]
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
-    eventually(lambda: len(stack.workers) == 2 and not set(victims) & set(stack.workers), "workers are restarted", 30)
-    eventually(lambda: on_every_worker(stack, model=MODEL) == [200, 200], "both serve", 30)
-    eventually(lambda: bool(stack.admins) and stack.admins[0] not in victims, "the admin API is restarted", 30)
+    eventually(lambda: len(stack.workers) == 2 and not set(victims) & set(stack.workers), "workers are restarted")
+    eventually(lambda: on_every_worker(stack, model=MODEL) == [200, 200], "both serve")
+    eventually(lambda: bool(stack.admins) and stack.admins[0] not in victims, "the admin API is restarted")
 
 
 def test_pools_of_this_machine_are_started_and_stopped(start: Callable[..., Stack]) -> None:
@@ -251,24 +251,24 @@ def test_pools_of_this_machine_are_started_and_stopped(start: Callable[..., Stac
     # Before the first one, whose places in the file are others then.
     put(stack, changed(stack, "models:\n", f"models:\n{more}").replace("pace_ms: 5", "pace_ms: 6"))
     stack.signal(signal.SIGHUP)
-    eventually(lambda: taken(stack) == 1, "the pools serve", 40)
+    eventually(lambda: taken(stack) == 1, "the pools serve")
     assert on_every_worker(stack, model="second") == [200, 200]
     assert on_every_worker(stack, model=MODEL) == [200, 200]
     assert len(stack.replicas) == 3
     assert before in stack.replicas
     assert stream.rest()[-1] == b"[DONE]"
-    eventually(lambda: before not in stack.replicas, "the pool that nobody uses ends", 20)
+    eventually(lambda: before not in stack.replicas, "the pool that nobody uses ends")
     assert len(stack.replicas) == 2
     put(stack, changed(stack, more, ""))
     stack.signal(signal.SIGHUP)
-    eventually(lambda: taken(stack) == 2, "the model goes", 30)
-    eventually(lambda: len(stack.replicas) == 1, "and its pool with it", 20)
+    eventually(lambda: taken(stack) == 2, "the model goes")
+    eventually(lambda: len(stack.replicas) == 1, "and its pool with it")
     assert on_every_worker(stack, model=MODEL) == [200, 200]
     assert on_every_worker(stack, model="second") == [404, 404]
     # What is restarted goes by it, too.
     os.kill(stack.workers[0], signal.SIGKILL)
     os.kill(stack.replicas[0], signal.SIGKILL)
-    eventually(lambda: on_every_worker(stack, model=MODEL) == [200, 200], "both serve", 40)
+    eventually(lambda: on_every_worker(stack, model=MODEL) == [200, 200], "both serve")
     assert "Traceback" not in stack.errors
 
 
@@ -278,6 +278,6 @@ def test_a_pool_that_does_not_start_is_refused(start: Callable[..., Stack]) -> N
     # It ends at once: it cannot write its answers.
     put(stack, changed(stack, "pace_ms: 2", "pace_ms: 2, profile: nonsense"))
     stack.signal(signal.SIGHUP)
-    eventually(lambda: refused(stack) == 1, "it is refused", 60)
+    eventually(lambda: refused(stack) == 1, "it is refused")
     assert on_every_worker(stack) == [200, 200]
-    eventually(lambda: stack.replicas == before, "nothing of it is left", 20)
+    eventually(lambda: stack.replicas == before, "nothing of it is left")

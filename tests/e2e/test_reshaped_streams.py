@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.many_streams import Answer, all_begun, answers_of, problems, read_all
 from tests.e2e.raw import ask
 from tests.e2e.reshaped_site import Site, moment_of, site_of
-from tests.e2e.stack import Stack, config_text, eventually
+from tests.e2e.stack import HANGS_SECONDS, Stack, config_text, eventually
 from tests.ports import free_port
 
 
@@ -24,7 +24,7 @@ def gateway(site: Site) -> Iterator[Stack]:
     stack = Stack(site.folder, "\n".join(lines) + "\n")
     try:
         stack.start()
-        eventually(lambda: b'"ready":4' in ask(stack, method="GET", path="/readyz")[2], "four take requests", 60.0)
+        eventually(lambda: b'"ready":4' in ask(stack, method="GET", path="/readyz")[2], "four take requests")
         yield stack
     finally:
         stack.close()
@@ -64,7 +64,7 @@ def test_the_text_of_streams_is_the_same_as_without_any_change() -> None:
         assert texts(changed) == texts(whole)
         await site.loads()
 
-    run(8.0, work, 90)
+    run(8.0, work, 3 * HANGS_SECONDS)
 
 
 @pytest.mark.drill

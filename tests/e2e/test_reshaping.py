@@ -11,7 +11,7 @@ import pytest
 from protos.types import Submit
 from tests.e2e.reshaped_site import Site, moment_of, site_of
 from tests.harness import submit_of
-from tests.loops import until
+from tests.loops import BOUND_SECONDS, until
 from tests.reshaping import Follower
 
 
@@ -45,7 +45,7 @@ async def streaming(site: Site, count: int, tokens: int) -> AsyncIterator[Stream
             yield streams
         finally:
             over.set()
-            await asyncio.wait_for(asyncio.gather(*tasks), 30)
+            await asyncio.wait_for(asyncio.gather(*tasks), BOUND_SECONDS)
         await site.loads()
 
 
@@ -80,7 +80,7 @@ async def test_a_member_of_a_wide_replica_that_is_frozen_is_left_and_comes_back(
                 await one.until(lambda membership: membership.span.width == 1)
         finally:
             frozen.send_signal(signal.SIGCONT)
-        await until(site.settled, seconds=20.0)
+        await until(site.settled, seconds=BOUND_SECONDS)
         assert await site.change() == []
 
 

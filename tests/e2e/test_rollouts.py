@@ -3,6 +3,7 @@
 import collections
 import http.client
 import json
+import math
 import os
 import signal
 import tempfile
@@ -16,13 +17,11 @@ import pytest
 
 from routing.rollouts.rollout import ENDED, Rollout
 from tests.e2e.raw import Stream, chat
-from tests.e2e.stack import MODEL, Stack, config_text, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, config_text, eventually
 from tests.ports import free_port
 
 HEADER = "x-penstock-version"
 PACES = {"v1": 2, "v2": 2, "slow": 40}
-#: For starts of processes beside others, and leases that run out.
-PATIENCE_SECONDS = 60.0
 
 
 class Traffic:
@@ -102,7 +101,7 @@ def state(stack: Stack) -> Rollout:
     return msgspec.convert(found, Rollout)
 
 
-def reached(stack: Stack, *phases: str, seconds: float = PATIENCE_SECONDS) -> Rollout:
+def reached(stack: Stack, *phases: str, seconds: float = HANGS_SECONDS) -> Rollout:
     eventually(lambda: state(stack).phase in phases, f"the rollout is {phases}", seconds)
     return state(stack)
 
@@ -131,22 +130,22 @@ def test_a_good_candidate_is_promoted_and_a_slow_one_rolled_back_with_no_stream_
         (why,) = [event for event in bad.history if event.phase == "rolling_back"]
         assert (why.cause, why.verdict) == ("bounds", "worse"), rollout(stack, "status", MODEL)
     assert set(traffic.counts) == {"v1", "v2", "slow"}, traffic.counts
-    # It never came to its second stage, and had a quarter of the requests until then at most.
+    # It never came to its second stage, and had a quarter of the requests at most, each by chance.
     since = traffic.answers[before:]
     assert max(event.share for event in bad.history) == 0.25
-    assert since.count("slow") <= 0.3 * len(since)
+    assert since.count("slow") <= 0.25 * len(since) + 5 * math.sqrt(0.25 * 0.75 * len(since))
 
 
 @pytest.mark.drill
 def test_rollouts_with_128_streams_through_kills_of_the_controller_and_of_a_worker(stack: Stack) -> None:
     """Through all stages, with the verdicts of real measures; only streams of the worker that dies are cut."""
-    eventually(lambda: under_way(stack) is None, "the last rollout's end", PATIENCE_SECONDS)
+    eventually(lambda: under_way(stack) is None, "the last rollout's end")
     stable = json.loads(rollout(stack, "status", MODEL, "--json"))["stable"]
     to = "v1" if stable == "v2" else "v2"
     with Traffic(stack, 128, tokens=40) as traffic:
         begin(stack, to, "--hold-seconds", "5", "--min-requests", "200")
         for stage in (1, 3):
-            eventually(lambda stage=stage: state(stack).stage >= stage, f"stage {stage}", PATIENCE_SECONDS)  # type: ignore[misc]
+            eventually(lambda stage=stage: state(stack).stage >= stage, f"stage {stage}")  # type: ignore[misc]
             (controller,) = stack.pids("gateway.cli.main controller")
             os.kill(controller, signal.SIGKILL)
         before = traffic.broken

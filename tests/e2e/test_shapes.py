@@ -52,7 +52,7 @@ class Site:
         self.stack = Stack(folder, text_of(members, **reshape))
         self.stack.start()
         eventually(lambda: up(self.stack), "the admin API is up")
-        eventually(lambda: self.group().get("held") == "", "the controller sees the group", 30)
+        eventually(lambda: self.group().get("held") == "", "the controller sees the group")
 
     def group(self) -> dict[str, Any]:
         status, _, body = admin(self.stack, "GET", "/admin/reshape")
@@ -77,7 +77,7 @@ class Site:
 
     def wait(self, *widths: int) -> None:
         try:
-            eventually(lambda: self.stands(*widths), f"the group is {widths}", 60)
+            eventually(lambda: self.stands(*widths), f"the group is {widths}")
         except AssertionError as error:
             error.add_note(f"{self.group()}\n{self.history()}\n{self.stack.errors[-3000:]}")
             raise
@@ -89,15 +89,15 @@ class Site:
         status, _, said = admin(self.stack, "POST", "/admin/reshape/apply", body)
         assert status == 200, said
         os.kill(before, signal.SIGKILL)
-        eventually(lambda: self.controllers() not in ([], [before]), "another one runs", 20)
+        eventually(lambda: self.controllers() not in ([], [before]), "another one runs")
         try:
-            eventually(lambda: self.ended(body), "the next one has finished or aborted", 60)
+            eventually(lambda: self.ended(body), "the next one has finished or aborted")
         except AssertionError as error:
             error.add_note(f"{self.group()}\n{self.history()}\n{self.stack.errors[-3000:]}")
             raise
         assert self.group()["problem"] == ""
         if self.group()["shape"] != widths:
-            eventually(lambda: self.group()["held"] == "", "it may be changed again", 60)
+            eventually(lambda: self.group()["held"] == "", "it may be changed again")
             again = self.stack.run("reshape", "apply", MODEL, GROUP, ",".join(map(str, widths)))
             assert again.returncode == 0, again.stderr
         self.wait(*widths)
@@ -246,11 +246,11 @@ def relaunch_text() -> str:
 
 def become(stack: Stack, shape: str, words: str, *, wide: int) -> None:
     """Order a shape, and wait until its processes are those that run."""
-    eventually(lambda: "is not changed now" not in stack.run("reshape", "status").stdout, "nothing is held", 60)
+    eventually(lambda: "is not changed now" not in stack.run("reshape", "status").stdout, "nothing is held")
     done = stack.run("reshape", "apply", MODEL, "narrow/wide", shape, "--wait", "25")
     assert done.returncode == 0, done.stderr
     eventually(lambda: f" {words} " in stack.run("reshape", "status").stdout, f"it is {words}", 90)
-    eventually(lambda: len(stack.pids("--tp 4")) == wide, "the wide one runs, or does not", 30)
+    eventually(lambda: len(stack.pids("--tp 4")) == wide, "the wide one runs, or does not")
 
 
 @pytest.mark.drill
@@ -259,9 +259,9 @@ def test_narrow_processes_end_and_a_wide_one_starts_on_their_gpus(tmp_path: Path
     try:
         stack.start()
         eventually(lambda: up(stack), "the admin API is up")
-        eventually(lambda: len(stack.pids("--tp 1")) == 2, "two narrow ones run", 60)
-        eventually(lambda: "narrow/wide" in stack.run("reshape", "status").stdout, "the places are known", 30)
-        eventually(lambda: ask(stack, chat(max_tokens=3))[0] == 200, "they answer", 60)
+        eventually(lambda: len(stack.pids("--tp 1")) == 2, "two narrow ones run")
+        eventually(lambda: "narrow/wide" in stack.run("reshape", "status").stdout, "the places are known")
+        eventually(lambda: ask(stack, chat(max_tokens=3))[0] == 200, "they answer")
         streams = Streams(stack, 3)
         streams.start()
         become(stack, "4", "TP4", wide=1)

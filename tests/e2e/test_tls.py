@@ -13,7 +13,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.e2e.replica_processes import two_pools
-from tests.e2e.stack import MODEL, Stack, eventually
+from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, eventually
 from tests.ports import free_port
 
 
@@ -50,7 +50,7 @@ class Tls:
             f"{self.gateway.base_url}/chat/completions",
             headers={"authorization": f"Bearer {self.gateway.key}"},
             json={"model": MODEL, "max_tokens": 3, "messages": [{"role": "user", "content": "Hello!"}]},
-            timeout=10,
+            timeout=HANGS_SECONDS,
         )
         return response.status_code == 200
 
@@ -72,7 +72,7 @@ def test_processes_speak_mutual_tls_and_follow_their_files(tls: Tls) -> None:
     tls.mine.replace_with(fresh.signed("other"))
     tls.stop_replica()
     tls.start_replica()
-    eventually(tls.answers, "the gateway is connected with the new certificates", 20)
+    eventually(tls.answers, "the gateway is connected with the new certificates")
 
 
 def test_files_that_cannot_be_used_end_the_start(tls: Tls) -> None:

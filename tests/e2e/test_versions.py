@@ -125,7 +125,7 @@ def test_a_request_may_name_a_version_where_its_tenant_may(stack: Stack) -> None
 
 def test_a_candidate_that_is_not_there_is_not_waited_for(stack: Stack, store: redis.Redis) -> None:
     put(store, msgspec.structs.replace(RUNNING, candidate="2026-12", share=1.0))
-    eventually(lambda: stack.errors.count("2026-12 a share of 1") == len(stack.workers), "both workers follow")
+    eventually(lambda: stack.errors.count("2026-12 a share of 1") >= len(stack.workers), "both workers follow")
     assert versions_by_worker(stack) == dict.fromkeys(stack.workers, OLD)
 
 
@@ -142,4 +142,4 @@ def test_a_candidate_that_is_lost_takes_nobody_with_it(stack: Stack, store: redi
     assert "error" in json.loads(rest[-1])
     stream.close()
     eventually(lambda: set(versions_by_worker(stack).values()) <= {OLD, NEW}, "the stable version answers")
-    eventually(lambda: versions_by_worker(stack) == dict.fromkeys(stack.workers, NEW), "the candidate is back", 30)
+    eventually(lambda: versions_by_worker(stack) == dict.fromkeys(stack.workers, NEW), "the candidate is back")

@@ -50,10 +50,11 @@ async def test_what_the_controller_tells_is_shown(store_url: str) -> None:
 
 async def test_an_old_word_is_told_as_old(store_url: str) -> None:
     async with bench_of(store_url, config_of(models=MODELS)) as bench:
-        await tell(bench.store, await bench.store.now() - 60.0)
+        told = await bench.store.now() - 60.0
+        await tell(bench.store, told)
         view = (await bench.ask("GET", PATH)).json
         assert view["controller"] is None
-        assert 60.0 <= view["age_seconds"] < 70.0
+        assert 60.0 <= view["age_seconds"] <= await bench.store.now() - told
 
 
 async def test_sizes_and_pauses_are_set_and_audited(store_url: str) -> None:

@@ -122,6 +122,8 @@ async def test_an_orphan_ends_itself(
             await until(lambda: "registered as" in caplog.text)
             await orphan.waits(61)
             assert orphan.ends == 0
+            # The store has answered at this very moment: what comes from here on counts from here.
+            await until(lambda: orphan.announcer._alone_seconds == 0.0)
             with frozen(own_store):
                 await until(lambda: "cannot register" in caplog.text)
                 await orphan.waits(58)

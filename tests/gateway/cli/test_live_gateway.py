@@ -9,6 +9,7 @@ import pytest
 from gateway.cli import live_gateway
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError, api_key
 from tests.listener import http_answer, listening
+from tests.ports import free_port
 
 ERROR = (
     b'{"error": {"message": "Wrong key.", "type": "invalid_request_error", "param": null, "code": "invalid_api_key"}}'
@@ -52,8 +53,7 @@ def test_urls_that_are_none(url: str) -> None:
 
 
 def test_no_gateway_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     assert problem(f"http://user:secret@{address}") == f"no gateway answers at http://{address}: Connection refused"
     assert problem("http://no-such-host.invalid").startswith("no gateway answers at http://no-such-host.invalid: ")
 

@@ -7,6 +7,7 @@ import pytest
 
 from loadtest.cost.cost_client import CostClient
 from loadtest.load.processes import BenchError
+from tests.ports import free_port
 
 _ANSWER = b'HTTP/1.1 200 OK\r\ncontent-length: 38\r\n\r\n{"usage": {"completion_tokens": 12} }\n'
 
@@ -61,7 +62,5 @@ def test_anything_but_a_whole_answer_is_an_error(answer: bytes, error: str) -> N
 
 
 def test_a_gateway_that_is_away_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     with pytest.raises(BenchError, match="cannot connect to the gateway"):
-        CostClient(port, "sk-1", 1)
+        CostClient(free_port(), "sk-1", 1)

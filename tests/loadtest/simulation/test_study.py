@@ -17,6 +17,7 @@ from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
 from protos.types import Shape
 from routing.contracts.heatmap import Comparison, HeatmapFile, save_heatmap
+from tests.loops import BOUND_SECONDS
 
 FLEET = Fleet((Pool("a", PoolShape(tp=2), replicas=2),))
 WORKLOAD = WorkloadSpec(Synthetic(2000, 50), 60, "poisson", 1)
@@ -150,4 +151,4 @@ def test_options_that_make_no_sense(tmp_path: Path, options: list[str]) -> None:
 
 def test_a_process_ends_with_the_one_that_has_started_it() -> None:
     program = "import threading; from loadtest.simulation.study import end_with; end_with(-1); threading.Event().wait()"
-    assert subprocess.run([sys.executable, "-c", program], timeout=30).returncode == 1
+    assert subprocess.run([sys.executable, "-c", program], timeout=BOUND_SECONDS).returncode == 1

@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from loadtest.load.scaling.flash_crowd import FlashCrowd, main, parser
+from tests.loops import BOUND_SECONDS
 
 
 class Played(BaseHTTPRequestHandler):
@@ -76,9 +76,8 @@ def arguments(port: int, **more: Any) -> list[str]:
 
 
 async def test_every_answer_is_kept_account_of(port: int) -> None:
-    began = time.monotonic()
-    result = await FlashCrowd(parser().parse_args(arguments(port))).run()
-    assert time.monotonic() - began < 5.0, "it is over once the fleet is small again"
+    # It is over once the fleet is small again, or never.
+    result = await FlashCrowd(parser().parse_args(arguments(port, after=10 * BOUND_SECONDS))).run()
     assert result.answered == Played.asked > 20
     assert (result.failures, result.most_ready) == ([], 1)
     assert 0.0 < result.ttft_p50 <= result.ttft_p95
