@@ -81,7 +81,7 @@ class Fleet:
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
         self._roster, self._statuses = Roster(), ReplicaStatuses()
-        self.awaited = Awaited()
+        self.awaited = Awaited(self._connections)
         #: KV tokens that the narrowest and the widest shape hold, and both of shapes that launchers make; 0: none does.
         self.narrow_tokens, self.wide_tokens = self.launched = (0, 0)
         #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
@@ -423,7 +423,7 @@ class Fleet:
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
-        self.awaited.changed()
+        self.awaited.changed(serves=bool(self._ready))
 
     def _serving(
         self, ready: tuple[ReplicaConnection, ...]

@@ -54,7 +54,11 @@ async def test_a_parked_replica_is_neither_probed_nor_judged() -> None:
         assert world.states == [State.READY, State.PARKED]
 
 
-async def test_a_drained_or_lost_replica_is_shown_as_such_although_it_is_parked() -> None:
+async def test_a_drained_or_lost_replica_is_shown_as_such_although_it_is_parked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It is probed when the test says so.
+    monkeypatch.setattr("routing.fleet.ticker.TICK_SECONDS", 3600.0)
     async with world_of() as world:
         one, other = world.replicas
         await world.merge()
