@@ -178,7 +178,8 @@ class Fleet:
     def statuses(self) -> Sequence[ReplicaStatus]:
         """Return the status of every replica, for operators: the same object as the last time if none may differ."""
         if not self._is_still:
-            self._statuses.renew(self._connections.values(), self._roster, self._clock(), self.prefixes)
+            known, shapes_change = self._connections.values(), self.wide_tokens > 0
+            self._statuses.renew(known, self._roster, self._clock(), self.prefixes, shapes_change=shapes_change)
             self._is_still = self._statuses.hold
         return self._statuses.last
 

@@ -51,7 +51,7 @@ class Site:
         self.members = members
         self.stack = Stack(folder, text_of(members, **reshape))
         self.stack.start()
-        eventually(lambda: up(self.stack), "the admin API is up")
+        eventually(lambda: up(self.stack), "the admin API is up", 60)
         eventually(lambda: self.group().get("held") == "", "the controller sees the group", 30)
 
     def group(self) -> dict[str, Any]:
