@@ -208,7 +208,7 @@ class FailoverStream(Inbox):
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
         for index in attempt.indices:
             tokens = self.tokens[index]
-            if index in self._over:
+            if index in self._over or index in attempt.grown:
                 continue
             if len(tokens) >= submit.max_tokens:  # only its end had not come yet
                 self._over.add(index)

@@ -101,16 +101,16 @@ class ReplicaStatuses:
         roster: Roster,
         now: float,
         prefixes: Predictor | None,
-        *,
-        shapes_change: bool,
+        wide_tokens: int,
     ) -> None:
         """Make `last` anew, unless it would be the same.
 
-        What replicas' sequences may take is looked up, which costs as much as there are of these, where shapes change.
+        What replicas' sequences may take is looked up, which costs as much as there are of these, where shapes change:
+        the widest then holds `wide_tokens`.
         """
         accuracy = prefixes.accuracy() if prefixes is not None else None
         shares = {id_: _share(each) for id_, each in accuracy.items()} if accuracy else _UNKNOWN
-        longest = [connection.longest if shapes_change else 0 for connection in connections]
+        longest = [connection.longest if wide_tokens else 0 for connection in connections]
         inputs = [
             (most, *_inputs(connection, now, shares.get(connection.spec.id)))
             for connection, most in zip(connections, longest, strict=True)

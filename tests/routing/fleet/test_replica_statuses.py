@@ -107,7 +107,7 @@ ACTIONS: list[Callable[[Replicas], object]] = [
 
 
 def asked(statuses: ReplicaStatuses, of: Replicas) -> list[ReplicaStatus]:
-    statuses.renew(of.connections, of.roster, of.now, of, shapes_change=True)
+    statuses.renew(of.connections, of.roster, of.now, of, 1000)
     return statuses.last
 
 
@@ -190,7 +190,7 @@ def test_a_fleet_does_not_keep_a_status_that_has_changed(happenings: list[Callab
         for happens in happenings:
             happens(upstreams)
             anew = ReplicaStatuses()
-            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None, shapes_change=False)
+            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None, 0)
             assert fleet.statuses() == anew.last
         await fleet.aclose()
 
@@ -203,7 +203,7 @@ async def test_nothing_is_done_for_a_fleet_that_nothing_happens_to(monkeypatch: 
     for connection in fleet._connections.values():
         connection.looked(None)  # type: ignore[attr-defined]
     renewed, ticked = [], []
-    monkeypatch.setattr(ReplicaStatuses, "renew", lambda *_, **__: renewed.append(1))
+    monkeypatch.setattr(ReplicaStatuses, "renew", lambda *_: renewed.append(1))
     monkeypatch.setattr(OpenAIConnection, "tick", lambda *_, probes, ticks: ticked.append(ticks))
     statuses = fleet.statuses()
     fleet._is_still = True
