@@ -14,6 +14,8 @@ from hashlib import blake2b
 from protos.types import KvCreated, KvEvent, KvRemoved, KvStored
 
 TOKENS_PER_BLOCK = 32
+#: Most blocks that are handled in one go where many change hands: a few milliseconds of an event loop.
+PIECE_BLOCKS = 256
 _HASH_BYTES = 8
 
 
@@ -160,14 +162,18 @@ class KvCache:
     def keep_only(self, kept: Set[int]) -> None:
         """Evict all idle blocks but these, which have their parents among them."""
         removed = [block for block in self._idle if block not in kept]
+        self._idle = OrderedDict.fromkeys(block for block in self._idle if block in kept)
         for block in removed:
-            del self._idle[block], self._references[block]
-        if removed:
-            self._free += len(removed)
-            self._note(KvRemoved(tuple(removed)))
+            del self._references[block]
+        self._free += len(removed)
+        for at in range(0, len(removed), PIECE_BLOCKS):
+            self._note(KvRemoved(tuple(removed[at : at + PIECE_BLOCKS])))
 
     def adopt(self, blocks: Iterable[KvStored]) -> None:
-        """Make blocks reusable that another cache held, parents before children, as long as there is free memory."""
+        """Make blocks reusable that another cache held, parents before children, as long as there is free memory.
+
+        Where blocks come one call after the other, those of earlier calls, and all idle ones, are evicted after them.
+        """
         adopted: list[int] = []
         for run in blocks:
             parent = run.parent_hash
@@ -186,8 +192,9 @@ class KvCache:
             if fresh:
                 self._note(KvStored(parent, tuple(fresh), run.salt if parent is None else ""))
                 adopted += [block for block, _ in fresh]
-        for block in reversed(adopted):  # children are evicted first
+        for block in adopted:  # children are evicted first
             self._idle[block] = None
+            self._idle.move_to_end(block, last=False)
 
     def drain_events(self) -> list[KvEvent]:
         """Return the events since the last call, in order."""

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -122,7 +123,8 @@ def kv_tokens(width: int) -> int:
 
 @contextlib.asynccontextmanager
 async def group_of(gpus: int = 2) -> AsyncIterator[tuple[list[GroupedReplica], list[str]]]:
-    """The replicas of a group, each on its own GPU, and their addresses."""
+    """The replicas of a group, each on its own GPU, and their addresses. They speak when they are told to alone."""
     replicas = [GroupedReplica(gpu, gpus) for gpu in range(gpus)]
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(patch("routing.transports.mux.SILENCE_SECONDS", 3600.0))
         yield replicas, [await stack.enter_async_context(replica.listening()) for replica in replicas]

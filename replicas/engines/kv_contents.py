@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from protos.types import KvEvent, KvRemoved, KvStored
+from replicas.kv_cache import PIECE_BLOCKS
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True):
+class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A reusable block: its hash, its parent's (None: it begins a prompt, under `salt`), its token ids."""
 
     name: int
@@ -39,35 +40,58 @@ class KvContents:
                 for name in data.block_hashes:
                     self._blocks.pop(name, None)
 
-    def dealt(self, needed: Sequence[Iterable[Sequence[int]]], rooms: Sequence[int]) -> list[set[int]]:
-        """Deal blocks to caches with room for `rooms` of them, and return the hashes of each cache's.
+    def dealt(
+        self, needed: Sequence[Iterable[Sequence[int]]], rooms: Sequence[int], shares: Sequence[set[int]]
+    ) -> Iterator[None]:
+        """Deal blocks to caches with room for `rooms` of them: put the hashes of each cache's into `shares`, in pieces.
 
         A cache gets the chains that are `needed` there as far as they are known, then as many others as it has room
         for, the youngest first. A chain is always whole from its beginning on, and so may be in several.
         """
-        shares: list[set[int]] = [set() for _ in rooms]
+        done = 0
         for share, chains in zip(shares, needed, strict=True):
             for chain in chains:
                 for name in chain:
                     if name not in self._blocks:
                         break
                     share.add(name)
+                    if (done := done + 1) % PIECE_BLOCKS == 0:
+                        yield
         seen = set().union(*shares)
-        for name in reversed(self._blocks):
+        for name in list(reversed(self._blocks)):
             if name in seen:
                 continue
-            chain = list(self._chain(name))
-            seen.update(chain)
+            missing: list[int] = []
+            holders: list[int] = []
+            for block in self._chain(name):
+                # What a share has, it has from the beginning on.
+                holders = [at for at, share in enumerate(shares) if block in share]
+                if holders:
+                    break
+                missing.append(block)
+                if (done := done + 1) % PIECE_BLOCKS == 0:
+                    yield
+            seen.update(missing)
             # Where most of it is already, then where most room is left.
-            missing = [[block for block in chain if block not in share] for share in shares]
-            at = min(range(len(rooms)), key=lambda at: (len(missing[at]), len(shares[at]) - rooms[at]))
-            if len(shares[at]) + len(missing[at]) <= rooms[at]:
-                shares[at].update(missing[at])
-        return shares
+            at = min(holders or range(len(rooms)), key=lambda at: len(shares[at]) - rooms[at])
+            if len(shares[at]) + len(missing) <= rooms[at]:
+                shares[at].update(missing)
 
-    def encode(self, names: Collection[int]) -> bytes:
-        """Return the blocks of these hashes as bytes."""
-        return _ENCODER.encode([block for name, block in self._blocks.items() if name in names])
+    def encoded(self, shares: Sequence[Collection[int]]) -> Iterator[tuple[int, bytes] | None]:
+        """Yield a piece of a share as bytes, with the share's place, parents first; None: nothing is ready yet."""
+        parts: list[list[Block]] = [[] for _ in shares]
+        for done, name in enumerate(list(self._blocks), 1):
+            for at, share in enumerate(shares):
+                if name in share:
+                    parts[at].append(self._blocks[name])
+                    if len(parts[at]) == PIECE_BLOCKS:
+                        yield at, _ENCODER.encode(parts[at])
+                        parts[at] = []
+            if done % PIECE_BLOCKS == 0:
+                yield None
+        for at, part in enumerate(parts):
+            if part:
+                yield at, _ENCODER.encode(part)
 
     def _chain(self, name: int) -> Iterator[int]:
         at: int | None = name
@@ -97,3 +121,15 @@ def runs_of(blocks: Iterable[Block]) -> Iterator[KvStored]:
         first, run = block, [(block.name, block.ids)]
     if first is not None:
         yield KvStored(first.parent, tuple(run), first.salt)
+
+
+def first_piece(events: Sequence[KvEvent]) -> int:
+    """Return the number of the first events that are handled in one go: at least one, where there are any."""
+    blocks = 0
+    for number, event in enumerate(events):
+        data = event.data
+        blocks += len(data.blocks) if isinstance(data, KvStored) else 0
+        blocks += len(data.block_hashes) if isinstance(data, KvRemoved) else 0
+        if number and blocks > PIECE_BLOCKS:
+            return number
+    return len(events)

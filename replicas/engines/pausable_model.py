@@ -1,14 +1,18 @@
 """A replica model that can be stopped between two steps, and go on with other limits and step times."""
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import Final, TypeVar
 
 from replicas.engine_limits import Limits
+from replicas.kv_cache import PIECE_BLOCKS
 from replicas.model import ReplicaModel
 from replicas.sequence import Phase, Sequence
 from replicas.timing import StepTimer
 
 S = TypeVar("S", bound=Sequence)
+#: Phases in which a sequence has KV of its own making.
+_WRITING: Final = (Phase.PREFILL, Phase.DECODE)
 
 
 class PausableModel(ReplicaModel[S]):
@@ -38,13 +42,20 @@ class PausableModel(ReplicaModel[S]):
     def timer(self, timer: StepTimer) -> None:
         self._timer = timer
 
-    def publish(self) -> None:
-        """Make the full blocks of all running sequences reusable."""
-        for sequence in self._running.values():
-            if sequence.phase is Phase.DECODE:
-                self._store(sequence, sequence.prompt + sequence.produced_at(self.clock) - 1)
-            elif sequence.phase is Phase.PREFILL:
-                self._store(sequence, sequence.computed)
+    def publish(self) -> Iterator[None]:
+        """Make the full blocks of all running sequences reusable, in pieces; call it while it is paused."""
+        size, done = self.limits.tokens_per_block, 0
+        for sequence in list(self._running.values()):
+            # It may be cancelled between two pieces.
+            while sequence.phase in _WRITING:
+                decodes, before = sequence.phase is Phase.DECODE, len(sequence.table.shared)
+                written = sequence.prompt + sequence.produced_at(self.clock) - 1 if decodes else sequence.computed
+                self._store(sequence, min(written, (before + PIECE_BLOCKS - done) * size))
+                done += len(sequence.table.shared) - before
+                if done < PIECE_BLOCKS:
+                    break
+                done = 0
+                yield
 
     def change(self, limits: Limits, timer: StepTimer, now: float) -> None:
         """Go on with other limits and step times; sequences without room for their KV compute it anew."""

@@ -4,6 +4,8 @@ It moves as "Amoeba" does (replicas/reshape/cost.py): what a change takes is spr
 Then, between two steps, the KV cache changes hands, in the form of what its reusable blocks hold.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ from protos.reshape import MemberWidth
 from protos.types import Failure, FinishReason, Shape
 from replicas.engine import EngineStep
 from replicas.engine_limits import Limits
-from replicas.engines.kv_contents import KvContents, blocks_in, runs_of
+from replicas.engines.kv_contents import Block, KvContents, blocks_in, first_piece, runs_of
 from replicas.engines.pausable_model import PausableModel
 from replicas.engines.simulated import Answer, SimulatedEngine, fingerprint_of, finish_of
 from replicas.profiles import H100, Gpu
@@ -28,6 +30,11 @@ from replicas.timing import RooflineTimer, StepTimer
 
 #: Prompt and answer, in tokens, of the requests by which widths are compared.
 _USUAL_LENGTHS: Final = (1000.0, 200.0)
+
+
+async def next_turn() -> None:
+    """Let the event loop do what else there is to do."""
+    await asyncio.sleep(0)
 
 
 class ReshapableEngine(SimulatedEngine):
@@ -46,6 +53,9 @@ class ReshapableEngine(SimulatedEngine):
         if shape != Shape(shape.tp):
             raise ValueError("a shape that can change has no expert and no pipeline parallelism")
         self._contents = KvContents()
+        self._kept: set[int] | None = None  # the blocks of the share that was dealt to stay
+        self._coming: deque[list[Block]] = deque()
+        self._settles = False  # after a change: what has come is taken in, and all that is new told
         self._gpu, self._method = gpu, method
         self._width = shape.tp
         blocks = options.pop("kv_blocks_total", None)
@@ -110,6 +120,9 @@ class ReshapableEngine(SimulatedEngine):
     async def reach(self, width: int) -> "ReshapableEngine":
         """Hold steps up as the change to this width costs; where none runs, its time passes by itself."""
         cost, model = self._cost(width), self._model
+        while self._settles:
+            model.looked.clear()
+            await model.looked.wait()
         try:
             if cost.seconds:
                 model.timer = timer = HeldUpTimer(self._timers[self._width], cost)
@@ -132,26 +145,31 @@ class ReshapableEngine(SimulatedEngine):
             model.timer = self._timers[self._width]
         return self
 
-    def deal(self, widths: Sequence[int]) -> list[Share]:
+    async def deal(self, widths: Sequence[int], keep: int | None) -> list[Share]:
         """Deal requests out whole, the largest first, and the cache with them."""
-        self._model.publish()
-        self._follow_cache()
+        for _ in self._model.publish():
+            await self._told()
+        await self._told()
         rooms = [self._limits[width] for width in widths]
         groups = [Carried(group[0], 0, group[1:]) for group in self._requests.values()]
         parts = dealt(groups, [limits.kv_tokens for limits in rooms])
         needed = [[s.hashes for one in part for s in (one.sequence, *one.siblings)] for part in parts]
-        blocks = self._contents.dealt(needed, [limits.kv_blocks for limits in rooms])
-        return [
-            Share(frozenset(one.sequence.handle for one in part), self._contents.encode(names))
-            for part, names in zip(parts, blocks, strict=True)
-        ]
+        handles = [frozenset(one.sequence.handle for one in part) for part in parts]
+        names: list[set[int]] = [set() for _ in widths]
+        for _ in self._contents.dealt(needed, [limits.kv_blocks for limits in rooms], names):
+            await next_turn()
+        content: list[list[bytes]] = [[] for _ in widths]
+        sent = [() if at == keep else share for at, share in enumerate(names)]
+        for found in self._contents.encoded(sent):
+            if found is not None:
+                content[found[0]].append(found[1])
+            await next_turn()
+        self._kept = None if keep is None else names[keep]
+        return [Share(own, tuple(bytes_)) for own, bytes_ in zip(handles, content, strict=True)]
 
-    def become(
-        self, width: int, gone: Collection[int] | None, kept: bytes | None = None, taken: Sequence[bytes] = ()
-    ) -> None:
+    def become(self, width: int, gone: Collection[int] | None, taken: Sequence[list[Block]] = ()) -> None:
         """Go on at another width; as none, it keeps nothing, and no request should come."""
-        runs = [run for content in taken for run in runs_of(blocks_in(content))]
-        keep = None if kept is None else {block.name for block in blocks_in(kept)}
+        kept, self._kept = self._kept, None
         for handle in [*self._requests, *self._guided.handles] if gone is None else gone:
             self._forget(handle)
         cache = self._model.cache
@@ -159,41 +177,67 @@ class ReshapableEngine(SimulatedEngine):
             cache.keep_only(frozenset())
             # It is as it was created, which makes a step by which all hear that nothing is left.
             cache.resize(cache.blocks_total)
-            self.resume()
-            return
-        if keep is not None:
-            cache.keep_only(keep)
-        self._take_shape(width)
-        cache.adopt(runs)
-        self.resume()
+        else:
+            if kept is not None:
+                cache.keep_only(kept)
+            self._take_shape(width)
+        self._settle(taken)
+
+    def opened(self, part: bytes) -> list[Block]:
+        """Return the blocks of a part."""
+        return blocks_in(part)
 
     def resume(self) -> None:
         """Let steps begin."""
-        self._model.paused = False
+        self._kept = None
+        self._model.paused = self._settles
         self._wake.set()
 
-    def reset(self, width: int, taken: Sequence[bytes] = ()) -> None:
+    def reset(self, width: int, taken: Sequence[list[Block]] = ()) -> None:
         """Serve at this width, with what is `taken` and nothing else."""
-        runs = [run for content in taken for run in runs_of(blocks_in(content))]
         self.become(0, None)
         self._take_shape(width)
-        self._model.cache.adopt(runs)
+        self._settle(taken)
+
+    async def _told(self) -> None:
+        """Let the engine's own task tell what is new in the cache."""
+        self._model.looked.clear()
+        self._wake.set()
+        await self._model.looked.wait()
+
+    def _settle(self, taken: Sequence[list[Block]]) -> None:
+        """Take these blocks, and say what has changed, in pieces; steps begin after that."""
+        self._coming = deque(taken)
+        self._settles = self._model.paused = True
+        self._wake.set()
+
+    async def _idle(self, seconds: float | None) -> None:
+        if not self._settles:
+            await super()._idle(seconds)
+        elif self._events:
+            await next_turn()
+        elif self._coming:
+            self._model.cache.adopt(runs_of(self._coming.popleft()))
+            await next_turn()
+        else:
+            self._settles = False
+            self.resume()
 
     def _model_of(self, limits: Limits, timer: StepTimer) -> PausableModel[Answer]:
         return PausableModel(limits, timer)
 
     def _step(self, ended: list[Answer]) -> EngineStep:
-        self._follow_cache()
+        # While much changes hands, it is told in pieces.
+        events = self._events + self._model.cache.drain_events()
+        told = first_piece(events) if self._settles else len(events)
+        self._events, later = events[:told], events[told:]
+        self._contents.take(self._events)
         step = super()._step(ended)
+        self._events = later
         if isinstance(self._model.timer, HeldUpTimer):
             # It would tell of the change, and not of what was computed.
             step.work = None
         return step
-
-    def _follow_cache(self) -> None:
-        events = self._model.cache.drain_events()
-        self._contents.take(events)
-        self._events += events
 
     def _take_shape(self, width: int) -> None:
         """Take limits, step times and description of a width; what it can no longer hold ends."""

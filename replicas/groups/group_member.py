@@ -17,7 +17,7 @@ from protos.types import Failure, ReplicaInfo
 from replicas.groups.link import Link, open_link
 from replicas.reshape.acts import Act, Become, Close, End, Give, Open, Reach, Refuse, Reset, Resume, Send, Tell
 from replicas.reshape.member import Member, Place
-from replicas.reshape.reshapable import AtRest, Reshapable, Share
+from replicas.reshape.reshapable import AtRest, Opened, Reshapable, Share
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +72,10 @@ class GroupMember:
         self._revision = 0
         self._links: dict[int, Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reaching: asyncio.Task[None] | None = None
+        self._moving: asyncio.Task[None] | None = None  # has the engine reach a width, or deal out what it has
         self._rest: AtRest | None = None
         self._shares: list[Share] = []
+        self._opened: dict[int, list[Opened]] = {}  # parts that have come over links, for the change under way
         self._gone: dict[int, Collection[int]] = {}  # dealt out, until who has them serves: place -> handles
         self._timer: asyncio.TimerHandle | None = None
 
@@ -132,7 +133,7 @@ class GroupMember:
         """End all links."""
         if self._timer is not None:
             self._timer.cancel()
-        tasks = [*self._tasks, *(() if self._reaching is None else (self._reaching,))]
+        tasks = [*self._tasks, *(() if self._moving is None else (self._moving,))]
         self._links.clear()
         for task in tasks:
             task.cancel()
@@ -164,14 +165,13 @@ class GroupMember:
         elif isinstance(act, Close):
             self._links.pop(act.link).close() if act.link in self._links else None
         elif isinstance(act, Send):
-            if act.link in self._links:
-                self._links[act.link].send(act.message)
+            self._send(act.link, act.message)
         elif isinstance(act, Reach):
-            self._reaching = asyncio.create_task(self._reach(act.width))
+            self._moving = asyncio.create_task(self._reach(act.width))
         elif isinstance(act, Give):
-            return self._give(act)
+            self._moving = asyncio.create_task(self._give(act))
         elif isinstance(act, Resume):
-            self._stop_reaching(resume=True)
+            self._stop_moving(resume=True)
         elif isinstance(act, Become):
             return self._become(act)
         elif isinstance(act, End):
@@ -203,7 +203,7 @@ class GroupMember:
         def beat() -> Join:
             return Join(JoinKind.BEAT, span=self._member.span)
 
-        link = Link(beat, lambda message: self._do(self._member.heard(number, message)))
+        link = Link(beat, lambda message: self._hear(number, message))
         self._links[number] = link
         return link
 
@@ -212,58 +212,72 @@ class GroupMember:
         if self._links.pop(number, None) is not None:
             self._do(self._member.lost(number))
 
+    def _hear(self, link: int, message: Join) -> None:
+        if message.kind is not JoinKind.PART:
+            self._do(self._member.heard(link, message))
+        elif self._engine is not None and self._member.due is not None and message.change == self._member.change:
+            # Each is read as it comes, which leaves little to do once the change is decided.
+            try:
+                self._opened.setdefault(link, []).append(self._engine.opened(message.part))
+            except ValueError as error:
+                self._do(self._member.unable(f"the engine has failed: {error}"))
+
     async def _reach(self, width: int) -> None:
         assert self._engine is not None
         try:
             self._rest = await self._engine.reach(width)
         except Exception as error:
             log.exception("the engine cannot change to TP%d", width)
-            self._reaching = None
+            self._moving = None
             self._do(self._member.unable(f"the engine has failed: {error}"))
             return
-        self._reaching = None
+        self._moving = None
         self._do(self._member.rested())
 
-    def _stop_reaching(self, *, resume: bool) -> None:
-        if self._reaching is not None:
-            self._reaching.cancel()
-            self._reaching = None
+    def _stop_moving(self, *, resume: bool) -> None:
+        if self._moving is not None:
+            self._moving.cancel()
+            self._moving = None
         if self._rest is not None and resume:
             self._rest.resume()
         self._rest, self._shares = None, []
 
-    def _give(self, act: Give) -> Sequence[Act]:
+    async def _give(self, act: Give) -> None:
         assert self._rest is not None
-        try:
-            self._shares = self._rest.deal(act.widths)
-        except ValueError as error:
-            return self._member.unable(f"memory: {error}")
         change = self._member.change
+        own = [place for place in range(len(act.widths)) if place not in act.links]
+        try:
+            self._shares = await self._rest.deal(act.widths, own[0] if own else None)
+        except Exception as error:
+            refused = isinstance(error, ValueError)
+            if not refused:
+                log.exception("the engine cannot deal out what it has")
+            self._moving = None
+            self._do(self._member.unable(f"{'memory' if refused else 'the engine has failed'}: {error}"))
+            return
         for place, number in act.links.items():
-            link = self._links.get(number)
-            if link is not None:
-                link.give(self._shares[place].content, change)
-                link.send(Join(JoinKind.GIVEN, change, self._member.span))
-        return ()
+            for part in self._shares[place].parts:
+                self._send(number, Join(JoinKind.PART, change, part=part))
+            self._send(number, Join(JoinKind.GIVEN, change, self._member.span))
+        self._moving = None
+        self._do(self._member.dealt())
+
+    def _send(self, link: int, message: Join) -> None:
+        if link in self._links:
+            self._links[link].send(message)
 
     def _become(self, act: Become) -> Sequence[Act]:
         engine, rest, shares = self._engine, self._rest, self._shares
         assert engine is not None
         kept = None if act.keep is None or rest is None else shares[act.keep]
-        taken = [b"".join(self._links[number].parts) for number in act.take if number in self._links]
-        for number in act.take:
-            if number in self._links:
-                self._links[number].parts.clear()
-        try:
-            if rest is None:
-                engine.reset(act.width, taken)
-            else:
-                others = [share for share in shares if share is not kept]
-                gone = None if kept is None else frozenset().union(*(share.handles for share in others))
-                rest.become(act.width, () if act.keeps_all else gone, None if kept is None else kept.content, taken)
-        except ValueError as error:
-            return self._member.unable(f"the engine has failed: {error}")
-        self._stop_reaching(resume=False)
+        taken = [part for number in act.take for part in self._opened.pop(number, ())]
+        if rest is None:
+            engine.reset(act.width, taken)
+        else:
+            others = [share for share in shares if share is not kept]
+            gone = None if kept is None else frozenset().union(*(share.handles for share in others))
+            rest.become(act.width, () if act.keeps_all else gone, taken)
+        self._stop_moving(resume=False)
         self._gone = {} if kept is None else {place: share.handles for place, share in enumerate(shares)}
         if not act.width:
             server = self._member.served_by
@@ -273,7 +287,7 @@ class GroupMember:
         return self._checked(act.width)
 
     def _reset(self, act: Reset) -> Sequence[Act]:
-        self._stop_reaching(resume=False)
+        self._stop_moving(resume=False)
         if self._engine is not None:
             self._engine.reset(act.width)
         self._host.end(None, Failure("moved", "the replica has lost GPUs, and with them the request's KV cache"))
@@ -288,6 +302,8 @@ class GroupMember:
         if self._timer is not None:
             self._timer.cancel()
         due = self._member.due
+        if due is None:
+            self._opened.clear()
         loop = asyncio.get_running_loop()
         self._timer = None if due is None else loop.call_at(due, lambda: self._do(self._member.tick(self._now())))
 

@@ -14,21 +14,18 @@ from protos.protocol_error import ProtocolError
 #: Seconds between two signs of life, and the silence after which the peer counts as lost.
 BEAT_SECONDS: Final = 0.5
 SILENCE_SECONDS: Final = 2.0
-#: Bytes of a message's part.
-PART_BYTES: Final = 1 << 20
-#: Most bytes that a peer may give. A simulated engine's are about 5 a token.
+#: Most bytes that a peer may give at a time. A simulated engine's are about 5 a token.
 MOST_BYTES: Final = 1 << 28
 
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
 
 
 class Link:
-    """One end. `beat` makes a sign of life, and `hear` gets each message but parts, which are kept in `parts`."""
+    """One end. `beat` makes a sign of life, and `hear` gets each message."""
 
     def __init__(self, beat: Callable[[], Join], hear: Callable[[Join], None]) -> None:
-        self.parts: list[bytes] = []
         self._beat, self._hear = beat, hear
-        self._bytes = 0
+        self._bytes = 0  # of the parts in a row
         self._unsent: deque[Join] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -37,11 +34,6 @@ class Link:
         """Queue a message."""
         self._unsent.append(message)
         self._wake.set()
-
-    def give(self, content: bytes, change: int) -> None:
-        """Queue what the peer is to have in its KV cache."""
-        for at in range(0, len(content), PART_BYTES):
-            self.send(Join(JoinKind.PART, change, part=content[at : at + PART_BYTES]))
 
     def close(self) -> None:
         """Let `run` end once all is sent; nothing more is heard."""
@@ -90,14 +82,14 @@ class Link:
                 if data is grpc.aio.EOF:
                     return
                 message = decode_join(data)
-                if message.kind is not JoinKind.PART:
-                    if not self._closing:
-                        self._hear(message)
-                    continue
-                self._bytes += len(message.part)
-                if self._bytes > MOST_BYTES:
-                    return
-                self.parts.append(message.part)
+                if message.kind is JoinKind.PART:
+                    self._bytes += len(message.part)
+                    if self._bytes > MOST_BYTES:
+                        return
+                elif message.kind is not JoinKind.BEAT:
+                    self._bytes = 0
+                if not self._closing:
+                    self._hear(message)
 
 
 async def open_link(link: Link, address: str, credentials: grpc.ChannelCredentials | None) -> None:

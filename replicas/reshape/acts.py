@@ -45,9 +45,10 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 class Give(msgspec.Struct, frozen=True):
-    """At rest: deal out what runs to replicas of these widths, and send each link the part of the replica at its place.
+    """At rest: deal out what runs to replicas of these widths, and send each link what the replica at its place gets.
 
-    After the parts comes a message that says that this was all. Call `unable` where something fits none of them.
+    After that comes a message that says that this was all. Call `dealt` then, or `unable` where something fits none
+    of them.
     """
 
     widths: tuple[int, ...]

@@ -51,6 +51,7 @@ class _Change(msgspec.Struct):
     others: dict[int, Participant]  # on the span after it, but for this replica, by GPU
     deadline: float
     rested: bool = False
+    deals: bool = False  # what is to be sent is being dealt out
     sent: bool = False  # what it has to send: now somebody else decides, unless it is the dealer
     up: int | None = None  # the link to who will serve its GPU, where that is another replica than now
     down: dict[int, int] = {}  # links from those that will be parked on its GPUs, by their GPU
@@ -149,6 +150,14 @@ class Member:
         if change is None:
             return []
         change.rested = True
+        return self._advanced()
+
+    def dealt(self) -> list[Act]:
+        """Note that all that was to be given is dealt out and on its way."""
+        change = self._under_way
+        if change is None:
+            return []
+        change.sent = True
         return self._advanced()
 
     def unable(self, failure: str) -> list[Act]:
@@ -274,8 +283,8 @@ class Member:
             givers = {change.down[span.start] for span in change.order.before if span.start != change.after.start}
             if givers <= change.given:
                 return self._taken(change, tuple(sorted(givers)))
-        if change.part is Part.GIVER and change.rested and not change.sent and change.up is not None:
-            change.sent = True
+        if change.part is Part.GIVER and change.rested and not change.deals and change.up is not None:
+            change.deals = True
             return [Give((change.after.width,), {0: change.up})]
         if change.part is Part.HEIR and not change.sent and self._up in change.given and all_here:
             change.sent = True
@@ -283,10 +292,10 @@ class Member:
             return [self._said(self._up, JoinKind.RECEIVED, change)]
         if change.part is Part.DEALER and change.rested:
             heirs = self._heirs(change)
-            if not change.sent:
-                change.sent = True
+            if not change.deals:
+                change.deals = True
                 return [Give(tuple(span.width for span in change.order.after), heirs)]
-            if set(heirs.values()) <= change.received:
+            if change.sent and set(heirs.values()) <= change.received:
                 return self._dealt(change)
         return []
 

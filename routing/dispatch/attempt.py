@@ -57,6 +57,8 @@ class Attempt:
     leg: Leg | None = None
     #: The answer's bytes, for an answer that is relayed.
     relay: Relay | None = None
+    #: Indices of its sequences that go on at a wider replica, as no more of them fit here.
+    grown: frozenset[int] = frozenset()
     cached_tokens = 0
     routed_at = 0.0
     started_at: float | None = None

@@ -12,7 +12,7 @@ from routing.contracts.transport import Event
 from routing.dispatch.answer_stream import AnswerStream
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.failover_stream import Admission, FailoverStream
-from routing.dispatch.hedged_stream import HedgedStream
+from routing.dispatch.growing_stream import stream_kind
 from routing.dispatch.routed import note_route
 
 
@@ -101,7 +101,7 @@ async def dispatch(
     """
     handle.check()
     dispatch_context.budget.add_request()
-    kind = FailoverStream if dispatch_context.hedging is None else HedgedStream
+    kind = FailoverStream if dispatch_context.plain else stream_kind(dispatch_context)
     stream = kind(dispatch_context, route, submit, admission)
     try:
         stream.begin()

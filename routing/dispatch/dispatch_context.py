@@ -41,7 +41,7 @@ HAS_KV_CACHE: Final = "has its KV cache"
 
 
 class DispatchContext:
-    """Fleet, policy, retry budget and hedging of one model. It sets the fleet's `on_work` and `on_left`.
+    """Fleet, policy, retry budget and hedging of one model. It sets the fleet's `on_work`, `on_left` and `on_widths`.
 
     `clock` counts seconds, the same as the requests' times.
     """
@@ -56,6 +56,8 @@ class DispatchContext:
     ) -> None:
         self.fleet = fleet
         self.hedging = hedging
+        #: Whether streams need neither hedging nor wider replicas.
+        self.plain = False
         self.clock = clock
         self.budget = RetryBudget(clock)
         self._policy = policy
@@ -64,6 +66,8 @@ class DispatchContext:
         if self._learns:
             fleet.on_work = self._stepped
             fleet.on_left = self._left
+        fleet.on_widths = self._widths
+        self._widths(fleet.wide_tokens)
 
     def explained(self, policy: RoutingPolicy) -> "DispatchContext":
         """Return a copy for one request with `policy`, a wrapper that records this policy's decisions."""
@@ -165,6 +169,9 @@ class DispatchContext:
         output = attempt.tokens - attempt.tokens_before
         seconds = self.clock() - attempt.routed_at
         return Ended(attempt.route, attempt.decision, attempt.cached_tokens, output, ttft, attempt.timing, seconds)
+
+    def _widths(self, wide_tokens: int) -> None:
+        self.plain = self.hedging is None and not wide_tokens
 
     def _stepped(self, view: ReplicaView, work: Work) -> None:
         self._observe(Stepped(view, work))

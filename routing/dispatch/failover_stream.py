@@ -22,6 +22,7 @@ from routing.dispatch.attempt import Attempt
 from routing.dispatch.disaggregated import PairAttempt
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.migration import History, after_loss, continuation, continued_route
+from routing.fleet.host_groups import SPREAD_SECONDS
 from routing.transports.inbox import Inbox
 
 log = logging.getLogger(__name__)
@@ -207,7 +208,7 @@ class FailoverStream(Inbox):
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
         for index in attempt.indices:
             tokens = self.tokens[index]
-            if index in self._over:
+            if index in self._over or index in attempt.grown:
                 continue
             if len(tokens) >= submit.max_tokens:  # only its end had not come yet
                 self._over.add(index)
@@ -250,18 +251,22 @@ class FailoverStream(Inbox):
         """Send a submit where `decision` or the policy says. Raises `failure` (ReplicaUnavailable where that is None)
         when no replica takes it.
 
-        A submit after a loss waits for members of host groups, in all `until` the given time.
+        A submit after a loss waits for members of host groups, in all `until` the given time: where nothing else takes
+        it, and a little where several return, among which what their wide replica had is to be spread.
         """
         dispatch_context, kv_tokens = self._dispatch_context, self._kv_tokens(route, submit)
         while True:
             if decision is None or not dispatch_context.takes(decision):
+                spread = failure is not None and until is None and self._is_spread(history)
+                if spread and self._awaits_member(route, submit, history, failure, until, SPREAD_SECONDS):
+                    return
                 try:
                     decision = dispatch_context.choose(route, history.tried, failure)
                 except PenstockError:
                     # Nothing of it has been answered: it may still be another version's.
                     moved = dispatch_context.moved(route) if submit is self._submit else route
                     if moved is route:
-                        if failure is None or not self._awaits_member(route, submit, history, failure, until):
+                        if not self._awaits_member(route, submit, history, failure, until):
                             raise
                         return
                     route = self.route = moved
@@ -277,13 +282,19 @@ class FailoverStream(Inbox):
             return
 
     def _awaits_member(
-        self, route: RouteRequest, submit: Submit, history: History, failure: PenstockError, until: float | None
+        self,
+        route: RouteRequest,
+        submit: Submit,
+        history: History,
+        failure: PenstockError | None,
+        until: float | None,
+        most: float = MEMBER_SECONDS,
     ) -> bool:
-        """Whether a submit that nothing takes waits for a member of a host group; it is placed with the next change."""
+        """Whether a submit waits for members of a host group, for `most` seconds; it is placed once they serve."""
         dispatch_context = self._dispatch_context
         fleet, now = dispatch_context.fleet, dispatch_context.clock()
         last = min(now + MEMBER_SECONDS, route.deadline) if until is None else until
-        if now >= last or not fleet.awaits_member:
+        if failure is None or now >= last or not fleet.awaits_member:
             return False
 
         def again() -> None:
@@ -294,8 +305,12 @@ class FailoverStream(Inbox):
                 placed = msgspec.structs.replace(route, now=dispatch_context.clock())
                 self._guarded(lambda: self._place(placed, submit, anew, failure, None, last))
 
-        fleet.awaited.add(again, last - now)
+        fleet.awaited.add(again, min(last - now, most))
         return True
+
+    def _is_spread(self, history: History) -> bool:
+        """Whether what the lost replica had is to be spread over members that are about to serve."""
+        return bool(history.tried) and self._dispatch_context.fleet.awaited.returning(history.tried[-1])
 
     def _kv_tokens(self, route: RouteRequest, submit: Submit) -> int | None:
         """Return the KV tokens that the submit is expected to fill; None: unknown."""

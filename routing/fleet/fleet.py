@@ -41,8 +41,8 @@ JUDGE_SECONDS = 1.0
 class Fleet:
     """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
 
-    `on_work` is called for each step that an engine reports, with the replica's view after it, and `on_left` with the
-    id of a replica that is gone for good, or has another shape from now on.
+    `on_work` is called for each step that an engine reports, with the replica's view after it, `on_left` with the id
+    of a replica that is gone for good, or has another shape from now on, and `on_widths` with the new `wide_tokens`.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Fleet:
         self.on_load: Callable[[], None] = _ignore
         self.on_work: Callable[[ReplicaView, Work], None] = _ignore
         self.on_left: Callable[[str], None] = _ignore
+        self.on_widths: Callable[[int], None] = _ignore
         self._clock = clock
         self._shared = shared or SharedParts()
         listener = Listener(self._refresh, self._loaded, self._worked, self._failing, self._touch, self._reshaped)
@@ -80,21 +81,18 @@ class Fleet:
         self._all_ready: tuple[ReplicaConnection, ...] = ()
         #: The replicas that can take a request now.
         self.ready_ids: frozenset[str] = frozenset()
-        self._roster, self._statuses = Roster(), ReplicaStatuses()
-        self.awaited = Awaited()
+        self._roster, self._statuses, self.awaited = Roster(), ReplicaStatuses(), Awaited(self._connections)
         #: KV tokens that the narrowest and the widest shape hold, and both of shapes that launchers make; 0: none does.
         self.narrow_tokens, self.wide_tokens = self.launched = (0, 0)
         #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
-        self._is_still = False
-        self._may_skip = self._skipped = 0
+        self._is_still, self._may_skip, self._skipped = False, 0, 0
         #: Ready replicas that only a part of the decisions may choose.
         self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
         #: Replicas drained by operators -> when, by `clock`, the streams still open there are ended.
         self._drains: Mapping[str, float] = {}
         self._paces = {id_: Pace() for id_ in self._connections}
-        self._slow = SlowPeers()
-        self._judged_at = clock()
+        self._slow, self._judged_at = SlowPeers(), clock()
         #: It is there between `start` and `aclose`.
         self._ticker: Ticker | None = None
 
@@ -178,7 +176,8 @@ class Fleet:
     def statuses(self) -> Sequence[ReplicaStatus]:
         """Return the status of every replica, for operators: the same object as the last time if none may differ."""
         if not self._is_still:
-            self._statuses.renew(self._connections.values(), self._roster, self._clock(), self.prefixes)
+            known, now = self._connections.values(), self._clock()
+            self._statuses.renew(known, self._roster, now, self.prefixes, self.wide_tokens)
             self._is_still = self._statuses.hold
         return self._statuses.last
 
@@ -419,11 +418,12 @@ class Fleet:
         self.ready_ids = frozenset(c.spec.id for c in self._all_ready)
         self._returning = frozenset(returning)
         self.narrow_tokens, self.wide_tokens = held_by_widths(self._connections.values(), self.launched)
+        self.on_widths(self.wide_tokens)
         self._roster = replace(roster, ready=frozenset(c.spec.id for c in ready), returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
-        self.awaited.changed()
+        self.awaited.changed(serves=bool(self._ready))
 
     def _serving(
         self, ready: tuple[ReplicaConnection, ...]

@@ -54,7 +54,7 @@ class Roster:
         left = connection.in_flight or load.running + load.waiting
         return (State.DRAINING if left else State.DRAINED), "drained by an operator, or as its pool shrinks"
 
-    def status(self, connection: ReplicaConnection, now: float, accuracy: float | None) -> ReplicaStatus:
+    def status(self, connection: ReplicaConnection, now: float, accuracy: float | None, longest: int) -> ReplicaStatus:
         """Return the replica's status; `accuracy` is that of the predicted cached tokens."""
         spec, load, health = connection.spec, connection.view.load, connection.health
         state, reason = self.state(connection)
@@ -80,7 +80,7 @@ class Roster:
             ejections=health.ejections,
             shape=connection.view.shape,
             group=GroupPlace.of(membership) if membership is not None and connection.connected else None,
-            longest=connection.longest,
+            longest=longest,
         )
 
 
@@ -101,14 +101,26 @@ class ReplicaStatuses:
         roster: Roster,
         now: float,
         prefixes: Predictor | None,
+        wide_tokens: int,
     ) -> None:
-        """Make `last` anew, unless it would be the same."""
+        """Make `last` anew, unless it would be the same.
+
+        What replicas' sequences may take is looked up, which costs as much as there are of these, where shapes change:
+        the widest then holds `wide_tokens`.
+        """
         accuracy = prefixes.accuracy() if prefixes is not None else None
         shares = {id_: _share(each) for id_, each in accuracy.items()} if accuracy else _UNKNOWN
-        inputs = [_inputs(connection, now, shares.get(connection.spec.id)) for connection in connections]
+        longest = [connection.longest if wide_tokens else 0 for connection in connections]
+        inputs = [
+            (most, *_inputs(connection, now, shares.get(connection.spec.id)))
+            for connection, most in zip(connections, longest, strict=True)
+        ]
         if roster is not self._roster or inputs != self._inputs:
             self._roster, self._inputs = roster, inputs
-            self.last = [roster.status(c, now, shares.get(c.spec.id)) for c in connections]
+            self.last = [
+                roster.status(connection, now, shares.get(connection.spec.id), most)
+                for connection, most in zip(connections, longest, strict=True)
+            ]
             self.hold = not shares and not any(
                 c.reports_steps or c.health.ramp is not None or c.health.breaker.is_open for c in connections
             )
@@ -125,7 +137,6 @@ def _inputs(connection: ReplicaConnection, now: float, accuracy: float | None) -
         connection.in_flight,
         connection.version,
         connection.membership,
-        connection.longest,
         health.state,
         health.reason,
         health.ejections,

@@ -53,7 +53,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     `breaker_seconds` is the time until its breaker may close. `accuracy`, 0 to 1, is that of predicted cached tokens,
     None while unknown. `version` is the served model's, empty if unknown. `faults` and `ejections` count since this
     worker has known the replica. `shape` is the present one, and `group` the replica's place in its host group, if it
-    is in one. `longest` is what the longest of this worker's sequences there may take, in KV tokens.
+    is in one. `longest` is the KV tokens that the longest of this worker's sequences may take, where shapes change.
     """
 
     id: str

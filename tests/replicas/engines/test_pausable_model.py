@@ -37,7 +37,8 @@ def test_what_a_running_prompt_has_computed_can_be_published() -> None:
     step(model, 0.0)
     assert one.phase is Phase.PREFILL
     assert model.cache.reusable == frozenset()
-    model.publish()
+    for _ in model.publish():
+        pass
     assert model.cache.reusable == frozenset(range(1, 5))
 
 
@@ -69,7 +70,8 @@ def test_every_sequence_ends_once_however_limits_change(
         elif what == "change":
             model.change(limits_of(first, policy), FixedTimer(1.0), now)
         elif what == "publish":
-            model.publish()
+            for _ in model.publish():
+                pass
         elif what == "cancel":
             if open_:
                 group = open_.pop(first % len(open_))

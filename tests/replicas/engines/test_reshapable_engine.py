@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from protos.types import Adapter, FinishReason, Guide, GuideKind, Sampling, Shape, Submit
+from protos.types import Adapter, FinishReason, Guide, GuideKind, KvRemoved, KvStored, Sampling, Shape, Submit
 from replicas.engine import EngineStep
+from replicas.engines.kv_contents import Block, blocks_in
 from replicas.engines.reshapable_engine import ReshapableEngine
+from replicas.kv_cache import PIECE_BLOCKS
 from replicas.profiles import H20, L40S, PROFILES
 from replicas.reshape.cost import LAYERS_A_STEP, Method, cost_of
+from replicas.reshape.reshapable import Share
 from tests.harness import CORPUS, answers_of, readable_corpus, readable_vocabulary, submit_of
 from tests.loops import until
 
@@ -84,6 +87,10 @@ def is_idle(one: Running) -> bool:
 
 def has_begun(one: Running, count: int) -> bool:
     return len(one.tokens) == count
+
+
+def opened(share: Share) -> list[list[Block]]:
+    return [blocks_in(part) for part in share.parts]
 
 
 async def held_up(method: Method) -> tuple[float, float]:
@@ -157,9 +164,9 @@ async def test_a_wide_engine_goes_on_with_its_own_and_finds_what_it_was_given() 
         for one in (wide, narrow):
             await one.engine.reach(4)
         so_far = list(narrow.tokens[1])
-        (share,) = narrow.engine.deal((4,))
+        (share,) = await narrow.engine.deal((4,), None)
         assert share.handles == {1}
-        wide.engine.become(4, (), None, (share.content,))
+        wide.engine.become(4, (), opened(share))
         narrow.engine.become(0, None)
         assert wide.engine.info.shape == Shape(4)
         assert wide.engine.info.kv_blocks_total > 4 * narrow.engine.info.kv_blocks_total
@@ -180,13 +187,13 @@ async def test_a_narrow_engine_keeps_its_share_in_place_and_drops_the_rest() -> 
             one.engine.submit(handle, submit)
         await until(lambda: len(one.tokens) == 6)
         await one.engine.reach(1)
-        shares = one.engine.deal((1, 1, 1, 1))
+        shares = await one.engine.deal((1, 1, 1, 1), 0)
         assert sorted(handle for share in shares for handle in share.handles) == list(range(6))
         assert all(share.handles for share in shares)
         gone = {handle for share in shares[1:] for handle in share.handles}
         one.engine.submit(6, submit_of(5))  # comes meanwhile, and stays
         first = len(one.steps)
-        one.engine.become(1, gone, shares[0].content)
+        one.engine.become(1, gone)
         await until(lambda: shares[0].handles | {6} <= one.finishes.keys())
         assert one.engine.info.shape == Shape(1)
         whole = await answers_of(*submits)
@@ -206,9 +213,9 @@ async def test_what_is_dealt_is_found_by_its_heir() -> None:
             dealer.engine.submit(handle, submit_of(40, prompt=prompt))
         await until(lambda: len(dealer.finishes) == 4)
         await dealer.engine.reach(1)
-        shares = dealer.engine.deal((1, 1, 1, 1))
+        shares = await dealer.engine.deal((1, 1, 1, 1), 0)
         heir.engine.become(0, None)
-        heir.engine.reset(1, (shares[1].content,))
+        heir.engine.reset(1, opened(shares[1]))
         for handle, prompt in enumerate(prompts):
             heir.engine.submit(handle, submit_of(1, prompt=prompt))
         await until(lambda: len(heir.finishes) == 4)
@@ -216,12 +223,57 @@ async def test_what_is_dealt_is_found_by_its_heir() -> None:
         assert sorted(heir.cached.values())[-1] == 192
 
 
+def blocks_told(step: EngineStep) -> int:
+    stored = sum(len(event.data.blocks) for event in step.kv_events if isinstance(event.data, KvStored))
+    return stored + sum(len(event.data.block_hashes) for event in step.kv_events if isinstance(event.data, KvRemoved))
+
+
+async def test_much_is_dealt_taken_and_told_in_pieces_between_which_the_loop_goes_on() -> None:
+    async with running(max_num_tokens=1 << 20) as dealer, running() as heir:
+        dealer.engine.reset(4)
+        for handle in range(4):
+            dealer.engine.submit(handle, submit_of(40, prompt=[handle, *range(20_000)]))
+        await until(lambda: len(dealer.finishes) == 4)
+        blocks, turns, first = 4 * 625, 0, len(dealer.steps)
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        await dealer.engine.reach(1)
+        other = asyncio.create_task(others())
+        shares = await dealer.engine.deal((1, 1, 1, 1), 0)
+        # Each block is looked at where it is dealt, and where it is written down.
+        assert turns >= 2 * (blocks // PIECE_BLOCKS)
+        heir.engine.become(0, None)
+        other.cancel()
+        parts = opened(shares[1])
+        assert shares[0].parts == ()
+        assert max(map(len, parts)) <= PIECE_BLOCKS
+        before = len(heir.steps)
+        heir.engine.reset(1, parts)
+        dealer.engine.become(1, ())
+        (owner, *_) = parts[0][0].ids
+        heir.engine.submit(1, submit_of(1, prompt=[owner, *range(20_000)]))
+        dealer.engine.submit(9, submit_of(1))
+        await until(lambda: 1 in heir.finishes and 9 in dealer.finishes)
+        # What came is there before a step begins.
+        assert heir.cached[1] == 20_000
+        for steps, least in ((dealer.steps[first:], 3 * 625), (heir.steps[before:], 625)):
+            told = [blocks_told(step) for step in steps]
+            assert max(told) <= PIECE_BLOCKS
+            assert sum(told) >= least
+
+
 async def test_a_request_that_came_meanwhile_and_is_too_long_now_moves_on() -> None:
     async with running(kv_blocks_total=64) as one:
         one.engine.reset(4)
         await one.engine.reach(1)
         one.engine.submit(1, submit_of(3000))
-        one.engine.become(1, (), one.engine.deal((4,))[0].content)
+        await one.engine.deal((4,), 0)
+        one.engine.become(1, ())
         await until(lambda: 1 in one.finishes)
         failure = one.finishes[1].failure
         assert (one.finishes[1].reason, failure.code, failure.moved_to) == (FinishReason.ERROR, "moved", 0)

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc.aio
+import msgspec
 import pytest
 
 from protos import codec
 from protos.join import JOIN_METHOD, Join, JoinKind, decode_join, encode_join
 from protos.reshape import MemberState, ReshapeOrder, ReshapePhase, Span
 from protos.types import Shape
+from replicas.engines import kv_contents, reshapable_engine
 from replicas.engines.reshapable_engine import ReshapableEngine
 from replicas.groups.group_member import GroupOptions
 from replicas.replica_server import ReplicaServer
@@ -112,6 +114,95 @@ async def test_a_wide_replica_that_loses_a_member_serves_its_own_gpu_again() -> 
         assert await asyncio.gather(*answers) == whole
         assert follower.lost >= 4
         assert servers[0].info.shape == Shape(1)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> "Gate":
+    """Deals a block at a time, and stops in the middle."""
+    gate = Gate()
+    monkeypatch.setattr(kv_contents, "PIECE_BLOCKS", 1)
+    monkeypatch.setattr(reshapable_engine, "next_turn", gate.next_turn)
+    return gate
+
+
+class Gate:
+    """Where all that deal are held, once they have handled some pieces."""
+
+    def __init__(self) -> None:
+        self.opened, self.reached = asyncio.Event(), asyncio.Event()
+        self.turns = 0
+
+    async def next_turn(self) -> None:
+        self.turns += 1
+        if self.turns > 12:
+            self.reached.set()
+            await self.opened.wait()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("before", "after"), [(spans(4), spans(1, 1, 1, 1)), (spans(1, 1, 1, 1), spans(4))])
+async def test_an_abort_in_the_middle_of_dealing_leaves_all_as_it_was(
+    gate: Gate, before: tuple[Span, ...], after: tuple[Span, ...]
+) -> None:
+    submits = [submit_of(1200, prompt=range(1, 200 + number)) for number in range(4)]
+    whole = await answers_of(*submits)
+    async with group_of() as (servers, addresses), orderer_of(addresses) as orderer, Follower(addresses) as follower:
+        gate.opened.set()
+        if before == spans(4):
+            assert await orderer.run(after, before) == []
+        answers = [asyncio.create_task(follower.ask(submit)) for submit in submits]
+        await until(lambda: sum(server.current_load().running for server in servers) == 4)
+        moves, gate.turns = follower.moves, 0
+        gate.opened.clear()
+        gate.reached.clear()
+        change = asyncio.create_task(orderer.run(before, after, 60_000))
+        await gate.reached.wait()
+        await orderer.abort()
+        assert "it was aborted" in await change
+        gate.opened.set()
+        assert {one.now.span for one in orderer.watched if not one.now.served_by} == set(before)
+        # All that ran goes on where it was.
+        assert (follower.moves, follower.lost) == (moves, 0)
+        assert await orderer.run(before, after) == []
+        assert await asyncio.gather(*answers) == whole
+        await until(lambda: all(server.current_load().kv_blocks_used == 0 for server in servers))
+        assert all(server.current_load().kv_blocks_reserved == 0 for server in servers)
+
+
+async def test_a_loss_in_the_middle_of_dealing_leaves_each_with_its_own_gpu(gate: Gate) -> None:
+    submits = [submit_of(900, prompt=range(1, 200 + number)) for number in range(4)]
+    whole = await answers_of(*submits)
+    async with group_of() as (servers, addresses), orderer_of(addresses) as orderer, Follower(addresses) as follower:
+        gate.opened.set()
+        assert await orderer.run(spans(1, 1, 1, 1), spans(4)) == []
+        answers = [asyncio.create_task(follower.ask(submit)) for submit in submits]
+        await until(lambda: servers[0].current_load().running == 4)
+        gate.turns = 0
+        gate.opened.clear()
+        gate.reached.clear()
+        change = asyncio.create_task(orderer.run(spans(4), spans(1, 1, 1, 1), 60_000))
+        await gate.reached.wait()
+        await servers[3].close()
+        gate.opened.set()
+        with pytest.raises(ExceptionGroup):
+            await change
+        for one in orderer.watched[:3]:
+            await one.until(lambda m: m.state is MemberState.SERVING and m.span.width == 1)
+        assert await asyncio.gather(*answers) == whole
+        await until(lambda: all(server.current_load().kv_blocks_used == 0 for server in servers[:3]))
+        assert all(server.current_load().kv_blocks_reserved == 0 for server in servers[:3])
+
+
+async def test_what_is_no_part_of_a_cache_undoes_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with group_of() as (_, addresses), orderer_of(addresses) as orderer, Follower(addresses) as follower:
+        # One at each of them.
+        await asyncio.gather(*(follower.ask(submit_of(4, prompt=range(200))) for _ in addresses))
+        with monkeypatch.context() as broken:
+            broken.setattr(kv_contents, "_ENCODER", msgspec.json.Encoder())
+            failures = await orderer.run(spans(1, 1, 1, 1), spans(4))
+        assert all("the engine has failed: what another engine has given" in failure for failure in failures)
+        assert [one.now.span for one in orderer.watched] == list(spans(1, 1, 1, 1))
+        assert await orderer.run(spans(1, 1, 1, 1), spans(4)) == []
 
 
 async def test_workers_of_the_protocol_before_are_served_without_groups() -> None:

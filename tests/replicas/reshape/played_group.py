@@ -21,6 +21,8 @@ class Process:
         self.member = Member(Place(GROUP, gpus, Span(gpu, 1), epoch), lambda widths: "")
         self.running: set[str] = set()
         self.reaching = self.resting = False
+        #: What is to be dealt out.
+        self.dealing: Give | None = None
         self.dealt: list[set[str]] = []
         self.gone: dict[int, set[str]] = {}
         #: Its links, by its number of them -> the process at the other end, and that one's number.
@@ -58,6 +60,8 @@ class PlayedGroup:
                 found.append(partial(self.obey, process))
             if process.reaching:
                 found.append(partial(self.rest, process))
+            if process.dealing is not None:
+                found.append(partial(self.deal, process, process.dealing))
         return found
 
     def deliver(self, process: Process, link: int) -> None:
@@ -76,6 +80,15 @@ class PlayedGroup:
     def rest(self, process: Process) -> None:
         process.reaching, process.resting = False, True
         self.do(process, process.member.rested())
+
+    def deal(self, process: Process, act: Give) -> None:
+        process.dealing = None
+        process.dealt = [set() for _ in act.widths]
+        for number, sequence in enumerate(sorted(process.running)):
+            process.dealt[number % len(act.widths)].add(sequence)
+        for link in act.links.values():
+            self._send(process, link, Join(JoinKind.GIVEN, process.member.change, process.member.span))
+        self.do(process, process.member.dealt())
 
     def beat(self) -> None:
         """Every end of every link says that it lives."""
@@ -191,13 +204,10 @@ class PlayedGroup:
             process.reaching = True
         elif isinstance(act, Give):
             assert process.resting
-            process.dealt = [set() for _ in act.widths]
-            for number, sequence in enumerate(sorted(process.running)):
-                process.dealt[number % len(act.widths)].add(sequence)
-            for link in act.links.values():
-                self._send(process, link, Join(JoinKind.GIVEN, process.member.change, process.member.span))
+            process.dealing = act
         elif isinstance(act, Resume):
             process.reaching = process.resting = False
+            process.dealing = None
         elif isinstance(act, Become):
             self._become(process, act)
         elif isinstance(act, End):
@@ -210,6 +220,7 @@ class PlayedGroup:
             self.limbo.update(process.sequences)
             process.running, process.gone = set(), {}
             process.reaching = process.resting = False
+            process.dealing = None
             process.width = act.width
 
     def _become(self, process: Process, act: Become) -> None:
@@ -219,6 +230,7 @@ class PlayedGroup:
             process.gone = {at: part & process.running for at, part in enumerate(process.dealt) if at != act.keep}
             process.running -= set().union(*process.gone.values())
         process.reaching = process.resting = False
+        process.dealing = None
         process.width = act.width
 
     def _open(self, process: Process, act: Open) -> None:
@@ -263,6 +275,7 @@ class PlayedGroup:
             assert member.due is None
             assert not process.reaching
             assert not process.resting
+            assert process.dealing is None
             if member.served_by:
                 assert member.state is MemberState.PARKED
                 assert member.span == serving[member.served_by].member.span

@@ -54,7 +54,11 @@ async def test_a_parked_replica_is_neither_probed_nor_judged() -> None:
         assert world.states == [State.READY, State.PARKED]
 
 
-async def test_a_drained_or_lost_replica_is_shown_as_such_although_it_is_parked() -> None:
+async def test_a_drained_or_lost_replica_is_shown_as_such_although_it_is_parked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It is probed when the test says so.
+    monkeypatch.setattr("routing.fleet.ticker.TICK_SECONDS", 3600.0)
     async with world_of() as world:
         one, other = world.replicas
         await world.merge()
@@ -132,7 +136,20 @@ async def test_a_fleet_without_widths_waits_for_none() -> None:
             await replica.stand(widths=())
         await until(lambda: world.fleet.wide_tokens == 0)
         assert world.fleet.narrow_tokens == 0
-        await world.replicas[0].stand(widths=world.replicas[0].membership.widths)
+
+
+async def test_nobody_looks_for_the_longest_answer_where_no_shape_changes() -> None:
+    async with world_of() as world:
+        for replica in world.replicas:
+            await replica.stand(widths=())
+        await until(lambda: world.fleet.wide_tokens == 0)
+        begun = await world.start(world.replicas[0], 1, length=500)
+        assert [status.longest for status in world.fleet.statuses()] == [0, 0]
+        # Launchers make other shapes of the model.
+        world.fleet.launched = (1000, 4000)
+        world.fleet._refresh()
+        assert [status.longest for status in world.fleet.statuses()] == [3 + 500, 0]
+        begun.stream.close()
 
 
 async def test_what_goes_on_does_so_only_where_it_fits() -> None:

@@ -107,7 +107,7 @@ ACTIONS: list[Callable[[Replicas], object]] = [
 
 
 def asked(statuses: ReplicaStatuses, of: Replicas) -> list[ReplicaStatus]:
-    statuses.renew(of.connections, of.roster, of.now, of)
+    statuses.renew(of.connections, of.roster, of.now, of, 1000)
     return statuses.last
 
 
@@ -190,7 +190,7 @@ def test_a_fleet_does_not_keep_a_status_that_has_changed(happenings: list[Callab
         for happens in happenings:
             happens(upstreams)
             anew = ReplicaStatuses()
-            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None)
+            anew.renew(fleet._connections.values(), fleet._roster, upstreams.now, None, 0)
             assert fleet.statuses() == anew.last
         await fleet.aclose()
 
