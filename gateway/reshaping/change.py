@@ -141,7 +141,7 @@ class WidthStatus(Record, frozen=True, kw_only=True):
     """A TP degree that all engines of a group can take."""
 
     width: int
-    kv_tokens: Annotated[int, Meta(description="KV tokens that a replica of it holds.")]
+    kv_tokens: Annotated[int, Meta(description="KV tokens that a replica of it holds; 0: not known.")]
     relative_rate: Annotated[
         float,
         Meta(description="Requests per second and GPU, beside the narrowest width's; 0: not known."),
@@ -183,6 +183,9 @@ class GroupStatus(Record, frozen=True, kw_only=True):
     widths: Sequence[WidthStatus] = ()
     held: Annotated[str, Meta(description="Why no change of it is begun now; empty: nothing forbids one.")] = ""
     problem: Annotated[str, Meta(description="What is wrong with how its replicas stand; empty: nothing.")] = ""
+    undecided: Annotated[
+        str, Meta(description="Why no change of it is decided, though operators may order one; empty: it is.")
+    ] = ""
     change: Annotated[Change | None, Meta(description="Its last change; null: it had none.")] = None
 
 

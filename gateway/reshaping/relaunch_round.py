@@ -70,7 +70,7 @@ def relaunch_advice(
     relaunch: RelaunchFacts, last: Change | None, wanted: Wanted, settings: ReshapeSettings, now: float
 ) -> Advice | None:
     """Return the change that is worth a start of other replicas; None: none is."""
-    if not relaunch.known or relaunch.barred or (last is not None and last.phase not in ENDED):
+    if relaunch.unknown or relaunch.barred or (last is not None and last.phase not in ENDED):
         return None
     if last is not None and failed_lately(last, settings.cool_down, now):
         return None
@@ -130,12 +130,13 @@ def relaunch_status(relaunch: RelaunchFacts, last: Change | None, cool_down: flo
             WidthStatus(
                 width=kind.gpus,
                 kv_tokens=relaunch.widths[kind.gpus].kv_tokens,
-                relative_rate=round(relaunch.widths[kind.gpus].rate / narrowest, 4) if relaunch.known else 0.0,
+                relative_rate=round(relaunch.widths[kind.gpus].rate / narrowest, 4) if not relaunch.unknown else 0.0,
                 change_ms=round(_SHOWN_MS * (kind.start_seconds or 0.0)),
             )
             for kind in (pools.narrow, pools.wide)
         ],
         held=held,
+        undecided=relaunch.unknown,
         change=last,
     )
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from gateway.cli.registry_access import actor, add_store_action
-from gateway.cli.reshape.reshape_text import advice_words, event_lines, model_lines, plan_words
+from gateway.cli.reshape.reshape_text import advice_words, event_lines, model_lines, plan_words, undecided_words
 from gateway.cli.whole_number import whole_number
 from gateway.config.settings import Config
-from gateway.reshaping.change import Advice, Change, shape_name
+from gateway.reshaping.change import Change, ModelShapes, shape_name
 from gateway.reshaping.reshape_registry import MOST_TOLD, OrderView, ReshapeRegistry
 from gateway.reshaping.shape_orders import ORDER_SECONDS
 from gateway.store.store_client import Store
@@ -112,20 +112,22 @@ async def _plan(registry: ReshapeRegistry, arguments: argparse.Namespace) -> int
         else:
             print(printable(plan_words(plan)))
         return 0
-    advice = await _advice(registry, arguments.model)
+    shapes = await _shapes(registry, arguments.model)
+    undecided = {one.group: one.undecided for one in shapes.groups if one.undecided}
     if arguments.json:
-        print_json({"advice": advice})
-    elif advice is None:
+        print_json({"advice": shapes.advice, "undecided": undecided})
+    elif shapes.advice is None:
         print(printable(f"no shape of {arguments.model} would be changed now"))
+        print("".join(f"{printable(words)}\n" for words in undecided_words(shapes)), end="")
     else:
-        print(printable(advice_words(advice)))
+        print(printable(advice_words(shapes.advice)))
     return 0
 
 
 async def _apply(registry: ReshapeRegistry, arguments: argparse.Namespace) -> int:
     group, shape = _target(arguments)
     if group is None:
-        advice = await _advice(registry, arguments.model)
+        advice = (await _shapes(registry, arguments.model)).advice
         if advice is None:
             raise InvalidRequest(f"shape: no change of {arguments.model} is advised now; say GROUP and SHAPE")
         group, shape = advice.group, advice.after
@@ -161,9 +163,9 @@ def _target(arguments: argparse.Namespace) -> tuple[str | None, Sequence[int]]:
     return arguments.group, arguments.shape or ()
 
 
-async def _advice(registry: ReshapeRegistry, model: str) -> Advice | None:
+async def _shapes(registry: ReshapeRegistry, model: str) -> ModelShapes:
     (found,) = (await registry.view(model)).models
-    return found.advice
+    return found
 
 
 async def _ended(registry: ReshapeRegistry, order: OrderView, seconds: float) -> OrderView:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,9 +33,12 @@ GPUS = 4
 GROUP = "narrow/wide"
 
 
-def config_of(**reshape: Any) -> Config:
+KV_TOKENS = {"narrow_kv_tokens": 74_000, "wide_kv_tokens": 400_000}
+
+
+def config_of(kv_tokens: Mapping[str, int] = KV_TOKENS, **reshape: Any) -> Config:
     """A model `m` of up to four narrow replicas, or a wide one, on four GPUs."""
-    relaunch = {"narrow": "narrow", "wide": "wide", "narrow_kv_tokens": 74_000, "wide_kv_tokens": 400_000}
+    relaunch = {"narrow": "narrow", "wide": "wide", **kv_tokens}
 
     def pool(name: str, tp: int, most: int) -> dict[str, Any]:
         scaling = {"min": 0, "max": most, "price_per_hour": 2.0 * tp, "start_timeout_seconds": 60}

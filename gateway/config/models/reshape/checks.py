@@ -37,8 +37,9 @@ def _relaunch_problems(model: Model, relaunch: Relaunch, where: str) -> Iterator
             yield f"{where}.{field}", f"replicas of {name} may be preemptible: what may go at any time gives no GPUs"
         else:
             pools.append(pool)
-    if relaunch.wide_kv_tokens <= relaunch.narrow_kv_tokens:
-        yield f"{where}.wide_kv_tokens", f"must be over narrow_kv_tokens ({relaunch.narrow_kv_tokens})"
+    held, holds = relaunch.narrow_kv_tokens, relaunch.wide_kv_tokens
+    if held is not None and holds is not None and holds <= held:
+        yield f"{where}.wide_kv_tokens", f"must be over narrow_kv_tokens ({held})"
     if len(pools) < 2:
         return
     narrow, wide = pools

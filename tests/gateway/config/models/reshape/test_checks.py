@@ -40,6 +40,8 @@ def test_shapes_may_change_by_few_words(tmp_path: Path) -> None:
     assert model.reshape is not None
     assert model.reshape.mode == "advise"
     assert load_config(loaded(tmp_path, RELAUNCH)).models[0].reshape is not None
+    learned = RELAUNCH.replace(", narrow_kv_tokens: 1000, wide_kv_tokens: 9000", "")
+    assert load_config(loaded(tmp_path, learned)).models[0].reshape is not None
 
 
 def test_without_the_section_nothing_is_started(tmp_path: Path) -> None:
