@@ -217,6 +217,7 @@ class Told(Record, frozen=True, kw_only=True):
     at: float
     controller: str
     models: Sequence[ModelShapes] = ()
+    lost: Annotated[int, Meta(description="Events that no webhook took, since this process began.")] = 0
 
 
 def place_of(model: str, group: str) -> str:

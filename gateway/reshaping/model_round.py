@@ -95,7 +95,7 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
     elif advice is not None and not _alike(advice, advised):
         events.append(_told(advice, facts))
     events = [
-        _event(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
+        event_of(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
     ] + events
     totals = facts.totals
     for change in changes.values():
@@ -261,7 +261,8 @@ def _is_news(before: Change | None, change: Change) -> bool:
     return before is None or (before.id, before.phase) != (change.id, change.phase)
 
 
-def _event(change: Change) -> Event:
+def event_of(change: Change) -> Event:
+    """Return what is told of a change when it has come to its phase."""
     reason = change.failure if change.phase in ("aborting", "failed") else change.reason
     return Event(
         at=change.since,

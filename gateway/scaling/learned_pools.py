@@ -64,8 +64,13 @@ def with_knowledge(learned: Learned, known: PoolKnowledge, gpus: int) -> Learned
 
 
 def is_news(learned: Learned, last: Learned) -> bool:
-    """Whether others are to know at once what was learned: what replicas hold, and how long a start takes."""
-    return (learned.kv_tokens, learned.gpus, learned.startups) != (last.kv_tokens, last.gpus, last.startups)
+    """Whether others are to know at once what was learned: what replicas hold, starts, times of twice the steps."""
+    return _news(learned) != _news(last)
+
+
+def _news(learned: Learned) -> object:
+    steps = learned.steps.steps.bit_length() if learned.steps is not None else -1
+    return learned.kv_tokens, learned.gpus, learned.startups, steps
 
 
 def with_spot(learned: Learned, hours: float, interruptions: int) -> Learned:

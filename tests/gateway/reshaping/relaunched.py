@@ -15,6 +15,7 @@ from gateway.reshaping.controller import ShapeController
 from gateway.reshaping.replica_links import SeenReplica
 from gateway.reshaping.reshape_registry import ReshapeRegistry
 from gateway.reshaping.shape_records import ShapeRecords, read_shape_records
+from gateway.rollouts.webhooks import Webhooks
 from gateway.scaling.controller import Controller
 from gateway.scaling.demand import demand_reports
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
@@ -128,7 +129,7 @@ class World(Clocked):
         self.shapes = self.shape_controller("shapes")
 
     def shape_controller(self, name: str) -> ShapeController:
-        return ShapeController(self.store, self.config, NoGroups(), name, clock=lambda: self.now)
+        return ShapeController(self.store, self.config, NoGroups(), Webhooks("reshape"), name, clock=lambda: self.now)
 
     def want(self, **pools: int) -> None:
         scaler = self.sizes.models[0].scaler

@@ -69,6 +69,13 @@ class Reshape(Record, frozen=True, kw_only=True):
             ge=1, le=3600, description="How long a change may take in engines that make it in place; then it is undone."
         ),
     ] = 30.0
+    webhook: Annotated[
+        str | None,
+        Meta(
+            description="Address, `http://` or `https://`, that gets an event as a JSON POST when a change is done or "
+            "has failed; unset: none."
+        ),
+    ] = None
     relaunch: Annotated[
         Relaunch | None,
         Meta(
