@@ -9,7 +9,6 @@ import msgspec
 from gateway.config.models.reshape.settings import Reshape
 from gateway.reshaping.change import POLICY, Advice, Change, GroupStatus, WidthStatus, failed_lately
 from gateway.reshaping.relaunch_facts import RelaunchFacts
-from gateway.reshaping.shape_orders import ShapeOrder
 from gateway.reshaping.wanted import Wanted, snapshot_of
 from gateway.scaling.reconcile import DRAIN_SECONDS
 from replicas.reshape.decide import ReshapeSettings, decide
@@ -28,7 +27,7 @@ def relaunched(change: Change, relaunch: RelaunchFacts, now: float) -> Change:
 
 def relaunch_begun(
     model: str, relaunch: RelaunchFacts, last: Change | None, shape: Sequence[int], reason: str, now: float,
-    order: ShapeOrder | None = None,
+    actor: str = POLICY, order: str = "",
 ) -> Change:  # fmt: skip
     """Return a change to a shape that the places can have."""
     wide = relaunch.pools.wide_in(shape)
@@ -42,8 +41,8 @@ def relaunch_begun(
         after=relaunch.pools.shape(wide),
         phase="preparing",
         reason=reason,
-        actor=order.actor if order is not None else POLICY,
-        order=order.id if order is not None else "",
+        actor=actor,
+        order=order,
         narrow=relaunch.pools.narrow.exist,
         started=now,
         since=now,

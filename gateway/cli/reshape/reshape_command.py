@@ -172,24 +172,27 @@ async def _ended(registry: ReshapeRegistry, order: OrderView, seconds: float) ->
     """Wait until an order has come to its end, for so long at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    while not order.refused and (order.change is None or order.change.ended is None) and loop.time() < until:
+    while not order.refused and (order.change is None or not order.change.is_over) and loop.time() < until:
         await asyncio.sleep(_LOOK_SECONDS)
         order = await registry.followed(order)
     return order
 
 
 def _failed(change: Change | None) -> bool:
-    return change is not None and change.phase == "failed"
+    return change is not None and change.missed
 
 
 def _said(order: OrderView, group: str) -> int:
     change, name = order.change, shape_name(order.plan.after)
     if change is None and not order.controller:
         print(printable(f"no controller acts now: {group} goes to {name} if one does within {ORDER_SECONDS:.0f} s"))
-    elif change is None or change.ended is None:
+    elif change is None or not change.is_over or change.ended is None:
         print(printable(f"{group} goes to {name}{'' if change is None else f': {change.phase}'}"))
-    elif change.phase == "failed":
-        return fail("reshape", f"{group} stays {shape_name(change.before)}: {change.failure}")
+    elif change.missed:
+        stays = change.before if change.phase == "failed" else change.after
+        return fail("reshape", f"{group} stays {shape_name(stays)}: {change.failure}")
     else:
-        print(printable(f"{group} is {name} after {change.ended - change.started:.2f} s"))
+        # Of several changes only the last one's time is known.
+        one = list(change.before) == list(order.plan.before)
+        print(printable(f"{group} is {name}{f' after {change.ended - change.started:.2f} s' if one else ''}"))
     return 0
