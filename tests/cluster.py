@@ -62,7 +62,7 @@ class Cluster:
     def _formed(self, node: int) -> bool:
         with self.client(node) as client:
             info, slots = client.execute_command("CLUSTER", "INFO"), client.execute_command("CLUSTER", "SLOTS")
-            known = client.execute_command("CLUSTER", "NODES")
+            known = client.execute_command("CLUSTER NODES")
         # A node that has heard of another one's slots may have no link to it yet, and what it publishes is then lost.
         linked = len(known) == len(self.ports) and all(other["connected"] for other in known.values())
         return linked and "cluster_state:ok" in str(info) and len(slots) == len(self.ports)
