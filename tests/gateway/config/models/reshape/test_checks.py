@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.reshape.gpu_shares import gpu_shares
@@ -58,6 +59,14 @@ def test_shapes_may_change_by_few_words(tmp_path: Path) -> None:
 
 def test_groups_on_this_machine_have_gpus_of_their_own(tmp_path: Path) -> None:
     assert gpu_shares(load_config(loaded(tmp_path, GROUPS))) == {("m", "p"): (2, 3, 4, 5)}
+
+
+def test_pools_that_take_each_others_gpus_need_them_once(tmp_path: Path) -> None:
+    text = f"launchers: {{local: {{gpus: [0, 1, 2, 3, 4, 5, 6, 7]}}}}\n{RELAUNCH}"
+    assert not [warning for warning in warnings_of(load_config(loaded(tmp_path, text))) if "gpus" in warning]
+    apart = text.replace("relaunch: {narrow: n, wide: w, narrow_kv_tokens: 1000, wide_kv_tokens: 9000}", "")
+    found = warnings_of(load_config(loaded(tmp_path, apart)))
+    assert "launchers.local.gpus: all pools at their max need 16 GPUs, and there are 8" in found
 
 
 def test_without_the_section_nothing_is_started(tmp_path: Path) -> None:
