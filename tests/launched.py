@@ -11,6 +11,7 @@ from pathlib import Path
 
 from protos.types import Shape
 from replicas.launchers.command_launcher import CommandLauncher
+from replicas.launchers.gpu_share import GpuShare
 from replicas.launchers.held_process import Holder
 from replicas.launchers.launcher import ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
@@ -62,8 +63,13 @@ def order(id_: str, kind: str = "", *, gpus: int = 1, spot: bool = False) -> Rep
     return ReplicaOrder(id=id_, model="m", pool="p", shape=Shape(tp=gpus), version=kind, spot=spot)
 
 
-def local(folder: Path, gpus: Sequence[int] | None = None, clock: float | None = None) -> LocalLauncher:
-    """A launcher on this machine; `folder/ID.begun` has a line for each process of a replica."""
+def local(
+    folder: Path, gpus: Sequence[int] | None = None, clock: float | None = None, share: GpuShare | None = None
+) -> LocalLauncher:
+    """A launcher on this machine; `folder/ID.begun` has a line for each process of a replica.
+
+    The GPUs of `share` are kept for the pool `grouped`.
+    """
 
     def command_of(one: ReplicaOrder, address: str) -> list[str]:
         assert address == f"unix:{folder}/{one.id}.sock"
@@ -76,6 +82,7 @@ def local(folder: Path, gpus: Sequence[int] | None = None, clock: float | None =
         lambda id_: f"unix:{folder}/{id_}.sock",
         environment,
         gpus,
+        shares={} if share is None else {("m", "grouped"): share},
         clock=time.monotonic if clock is None else lambda: clock,
     )
 

@@ -162,6 +162,11 @@ def _is_of_launched(change: Change, before: Config, after: Config) -> bool:
     if field == "reshape":
         return (old.reshape is None) != (new.reshape is None) or _relaunch(old) != _relaunch(new)
     if field == "pools":
-        arguments = [[pool.replica_arguments for pool in model.pools] for model in (old, new)]
-        return arguments[0] != arguments[1] or not _same_replicas(old.pools, new.pools)
+        launched = [[(pool.replica_arguments, _kept_gpus(pool)) for pool in model.pools] for model in (old, new)]
+        return launched[0] != launched[1] or not _same_replicas(old.pools, new.pools)
     return field not in _LOOKED_UP
+
+
+def _kept_gpus(pool: Pool) -> int:
+    """The GPUs that a launcher keeps for the pool's host groups."""
+    return pool.scaling.max if pool.group_gpus is not None and pool.scaling is not None else 0

@@ -76,8 +76,28 @@ class Change(Record, frozen=True, kw_only=True):
     started: float
     since: Annotated[float, Meta(description="When it came to its phase.")]
     ended: Annotated[float | None, Meta(description="When it ended; null: it has not.")] = None
-    failure: Annotated[str, Meta(description="Why it failed, or is taken back; empty where neither is so.")] = ""
+    failure: Annotated[
+        str, Meta(description="Why it failed, is taken back, or nothing follows on it; empty where none is so.")
+    ] = ""
     failed: Annotated[int, Meta(description="Changes of the group that failed one after the other, with this one.")] = 0
+    goal: Annotated[
+        Widths, Meta(description="What was ordered, where another change is to follow on this one; empty: `after`.")
+    ] = ()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is done, and another one is to follow on the way to what was ordered."""
+        return self.phase == "done" and bool(self.goal) and not self.failure
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows on it any more."""
+        return self.ended is not None and not self.goes_on
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is over, and what was ordered was not reached."""
+        return self.is_over and (self.phase == "failed" or bool(self.goal))
 
     @property
     def place(self) -> str:
@@ -141,7 +161,7 @@ class WidthStatus(Record, frozen=True, kw_only=True):
     """A TP degree that all engines of a group can take."""
 
     width: int
-    kv_tokens: Annotated[int, Meta(description="KV tokens that a replica of it holds.")]
+    kv_tokens: Annotated[int, Meta(description="KV tokens that a replica of it holds; 0: not known.")]
     relative_rate: Annotated[
         float,
         Meta(description="Requests per second and GPU, beside the narrowest width's; 0: not known."),
@@ -183,6 +203,9 @@ class GroupStatus(Record, frozen=True, kw_only=True):
     widths: Sequence[WidthStatus] = ()
     held: Annotated[str, Meta(description="Why no change of it is begun now; empty: nothing forbids one.")] = ""
     problem: Annotated[str, Meta(description="What is wrong with how its replicas stand; empty: nothing.")] = ""
+    undecided: Annotated[
+        str, Meta(description="Why no change of it is decided, though operators may order one; empty: it is.")
+    ] = ""
     change: Annotated[Change | None, Meta(description="Its last change; null: it had none.")] = None
 
 
@@ -214,6 +237,7 @@ class Told(Record, frozen=True, kw_only=True):
     at: float
     controller: str
     models: Sequence[ModelShapes] = ()
+    lost: Annotated[int, Meta(description="Events that no webhook took, since this process began.")] = 0
 
 
 def place_of(model: str, group: str) -> str:

@@ -9,7 +9,7 @@ ordered: prepared replicas go back by themselves.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -34,11 +34,12 @@ from gateway.reshaping.change import (
     shape_name,
 )
 from gateway.reshaping.model_facts import ModelFacts
-from gateway.reshaping.model_round import Outcome, model_round
+from gateway.reshaping.model_round import Outcome, event_of, model_round
 from gateway.reshaping.relaunch_facts import relaunch_facts
 from gateway.reshaping.replica_links import Replicas
 from gateway.reshaping.shape_inputs import ShapeInputs, read_shape_inputs, specs_of
 from gateway.reshaping.shape_records import ShapeRecords, read_shape_records
+from gateway.rollouts.webhooks import RETOLD_SECONDS, Webhooks
 from gateway.scaling.leasing.lease import Holder, Lease, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
@@ -65,13 +66,14 @@ class ShapeController(LeasedRounds):
         storage: Storage,
         config: Config,
         replicas: Replicas,
+        webhooks: Webhooks,
         name: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`name` is this process's, and no other one's; `clock` never goes back."""
         super().__init__(Lease(storage, name, clock, PREFIX), "controller of shapes")
         self._storage = storage
-        self._replicas = replicas
+        self._replicas, self._webhooks = replicas, webhooks
         self._monotonic = clock
         self._clock = SteadyClock(clock)
         self._token: int | None = None
@@ -91,8 +93,9 @@ class ShapeController(LeasedRounds):
         self._hurry.set()
 
     async def aclose(self) -> None:
-        """End the sessions to replicas."""
+        """End the sessions to replicas, and give up what waits for webhooks."""
         await self._replicas.aclose()
+        await self._webhooks.aclose()
 
     def _hurry_channel(self) -> tuple[str, str]:
         return HURRY, "orders for shapes are noticed up to a second later"
@@ -104,6 +107,8 @@ class ShapeController(LeasedRounds):
                 # Another one has acted since, and has followed the jumps of the store's clock.
                 self._clock = SteadyClock(self._monotonic)
             self._token, self._acting_since = holder.token, self._monotonic()
+            # Webhooks hear again what they may have missed.
+            self._announce(event_of(one) for one in records.changes.values() if _ended_lately(one, records.now))
         moved = self._clock.heard(records.now)
         inputs = await read_shape_inputs(self._storage, self._config)
         specs = specs_of(self._config, inputs)
@@ -119,7 +124,10 @@ class ShapeController(LeasedRounds):
             outcome = outcomes[model.name] = model_round(facts, self._advised.get(model.name))
             writes += _writes(facts, outcome)
         told = Told(
-            at=self._clock.store_now(), controller=holder.name, models=[one.status for one in outcomes.values()]
+            at=self._clock.store_now(),
+            controller=holder.name,
+            models=[one.status for one in outcomes.values()],
+            lost=self._webhooks.lost,
         )
         writes.append(Write("set", STATUS, "", msgspec.json.encode(told)))
         await self.lease.write(writes)
@@ -127,6 +135,7 @@ class ShapeController(LeasedRounds):
             self._advised[name] = outcome.status.advice
             for event in outcome.events:
                 _log(event)
+            self._announce(outcome.events)
         if any(outcome.changes for outcome in outcomes.values()):
             # The next step need not wait for a second.
             self._hurry.set()
@@ -148,6 +157,12 @@ class ShapeController(LeasedRounds):
             totals=records.totals.get(model.name, Totals()),
             relaunch=relaunch_facts(model, inputs),
         )
+
+    def _announce(self, events: Iterable[Event]) -> None:
+        webhooks = {model.name: model.reshape.webhook for model in self._models if model.reshape is not None}
+        for event in events:
+            if event.phase in ENDED:
+                self._webhooks.announce(webhooks.get(event.model), event)
 
     async def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
         """Send what follows from the changes as they are written down now."""
@@ -178,6 +193,10 @@ class ShapeController(LeasedRounds):
         except ReplicaUnavailable as error:
             # It is told again in the next round, or the change ends for want of its answer.
             log.info("change %d of %s: %s at %s: %s", order.change, order.group, order.phase.value, address, error)
+
+
+def _ended_lately(change: Change, now: float) -> bool:
+    return change.ended is not None and now - change.ended <= RETOLD_SECONDS
 
 
 def _for_replicas(order: ReshapeOrder) -> ReshapeOrder:

@@ -48,6 +48,7 @@ from replicas.reshape.host_group import spans_of
 from replicas.reshape.obstacles import difference, obstacle
 from replicas.reshape.ordered_change import ENDED, advance, begun
 from replicas.reshape.snapshot import HostGroup, ShapedReplica
+from replicas.reshape.way import way
 
 #: Seconds within which the controller of sizes heeds what is held, or a change is given up.
 HEED_SECONDS: Final = 15.0
@@ -74,6 +75,12 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
     for group, change in facts.changes.items():
         if change.phase not in ENDED and (after := _gone_on(change, facts)) != change:
             changes[group] = after
+    for group, change in facts.changes.items():
+        if change.goes_on and (problem := _stopped(change, facts)):
+            changes[group] = msgspec.structs.replace(change, failure=problem)
+            events.append(_refused(change.group, change.goal, change.actor, change.order, facts, problem))
+        elif change.goes_on and not _waits(change, facts):
+            changes[group] = _begun(facts, group, change.goal, change, change.reason, change)
     last = {**facts.changes, **changes}
     wanted = _wanted(facts)
     for group, order in facts.orders.items():
@@ -81,10 +88,10 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
             continue
         taken[group] = order.id
         if problem := _refusal(order, facts, last.get(group)):
-            events.append(_refused(order, facts, problem))
+            events.append(_refused(order.group, order.shape, order.actor, order.id, facts, problem))
         else:
             reason = f"{order.actor} has ordered it"
-            last[group] = changes[group] = _begun(facts, group, order.shape, last.get(group), reason, order=order)
+            last[group] = changes[group] = _begun(facts, group, order.shape, last.get(group), reason, order)
     advice = None
     if facts.settings.mode != "off" and wanted.known:
         advice = _advice(facts, last, wanted) or _relaunch_advice(facts, last, wanted)
@@ -95,11 +102,11 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
     elif advice is not None and not _alike(advice, advised):
         events.append(_told(advice, facts))
     events = [
-        _event(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
+        event_of(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
     ] + events
     totals = facts.totals
-    for change in changes.values():
-        if change.phase in ENDED:
+    for group, change in changes.items():
+        if change.phase in ENDED and _is_news(facts.changes.get(group), change):
             totals = counted({facts.model: totals}, change)
     totals = msgspec.structs.replace(totals, refused=totals.refused + sum(one.phase == "refused" for one in events))
     return Outcome(changes, taken, events, totals, holds_of(facts, last), _status(facts, last, wanted, advice, totals))
@@ -142,13 +149,16 @@ def _begun(
     shape: Sequence[int],
     last: Change | None,
     reason: str,
-    order: ShapeOrder | None = None,
+    order: ShapeOrder | Change | None = None,
 ) -> Change:
+    """Return the first change on the way to a shape; `order` None: nobody has asked for it."""
+    asked = _asked(order)
     if facts.relaunch is not None and group == facts.relaunch.group:
-        return relaunch_begun(facts.model, facts.relaunch, last, shape, reason, facts.now, order)
+        return relaunch_begun(facts.model, facts.relaunch, last, shape, reason, facts.now, *asked)
     view = facts.views[group]
     id_ = max(view.change, last.id if last is not None else 0) + 1
-    going, coming = difference(view.spans, spans_of(shape))
+    first, *further = way(view.spans, spans_of(shape))
+    going, coming = difference(view.spans, first)
     ordered = begun(id_, view.name, going, coming, view.members, facts.now)
     launched = any(one.address in facts.intents for one in ordered.participants)
     return Change(
@@ -156,18 +166,43 @@ def _begun(
         model=facts.model,
         group=view.name,
         before=_widths(view.spans),
-        after=list(shape),
+        after=_widths(first),
         phase="claimed" if launched else "preparing",
         reason=reason,
-        actor=order.actor if order is not None else POLICY,
-        order=order.id if order is not None else "",
+        actor=asked[0],
+        order=asked[1],
         participants=[
             ParticipantRecord(address=one.address, gpu=one.gpu, epoch=one.epoch) for one in ordered.participants
         ],
         started=facts.now,
         since=facts.now,
         failed=last.failed if last is not None else 0,
+        goal=list(shape) if further else (),
     )
+
+
+def _asked(order: ShapeOrder | Change | None) -> tuple[str, str]:
+    """Return who has asked for a change, and the id of the order, which a change before it may have been for."""
+    if order is None:
+        return POLICY, ""
+    return order.actor, order.order if isinstance(order, Change) else order.id
+
+
+def _waits(change: Change, facts: ModelFacts) -> bool:
+    """Whether what is to follow on a change waits for replicas that are not heard, or not free, just now."""
+    view = facts.views.get(change.group)
+    return view is None or bool(facts.barred(view))
+
+
+def _stopped(change: Change, facts: ModelFacts) -> str:
+    """Say why nothing follows on a change; empty: something does, or may yet."""
+    view = facts.views.get(change.group)
+    if _waits(change, facts):
+        late = change.ended is None or facts.now - change.ended >= REACH_SECONDS
+        return (facts.barred(view) if view is not None else "no replica of it can be reached") if late else ""
+    assert view is not None, "one that is not heard waits"
+    holds = {width: one.kv_tokens for width, one in facts.widths(view).items()}
+    return obstacle(view.gpus, view.replicas, holds, spans_of(change.goal))
 
 
 def _may_be_out_of_reach(order: ShapeOrder, facts: ModelFacts) -> bool:
@@ -187,7 +222,7 @@ def _refusal(order: ShapeOrder, facts: ModelFacts, last: Change | None) -> str:
         return relaunch_refusal(facts.relaunch, last, order.shape)
     if view is None:
         return "no replica of such a group can be reached"
-    if last is not None and last.phase not in ENDED:
+    if last is not None and not last.is_over:
         return f"change {last.id} of it is under way"
     if barred := facts.barred(view):
         return barred
@@ -261,7 +296,8 @@ def _is_news(before: Change | None, change: Change) -> bool:
     return before is None or (before.id, before.phase) != (change.id, change.phase)
 
 
-def _event(change: Change) -> Event:
+def event_of(change: Change) -> Event:
+    """Return what is told of a change when it has come to its phase."""
     reason = change.failure if change.phase in ("aborting", "failed") else change.reason
     return Event(
         at=change.since,
@@ -279,17 +315,17 @@ def _event(change: Change) -> Event:
     )
 
 
-def _refused(order: ShapeOrder, facts: ModelFacts, problem: str) -> Event:
-    view = facts.views.get(order.group)
+def _refused(group: str, shape: Sequence[int], actor: str, order: str, facts: ModelFacts, problem: str) -> Event:
+    view = facts.views.get(group)
     return Event(
         at=facts.now,
         model=facts.model,
-        group=order.group,
+        group=group,
         phase="refused",
         before=_widths(view.spans) if view is not None else (),
-        after=order.shape,
-        actor=order.actor,
-        order=order.id,
+        after=shape,
+        actor=actor,
+        order=order,
         reason=problem,
     )
 

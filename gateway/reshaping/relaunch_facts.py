@@ -8,6 +8,7 @@ import msgspec
 from gateway.config.models.settings import Model, Pool
 from gateway.reshaping.shape_inputs import ShapeInputs
 from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling.demand.kv_rooms import learned_field, relaunch_pools, relaunch_rooms
 from gateway.scaling.demand.merged_demand import merged_demand
 from gateway.scaling.learned_pools import Learned
 from gateway.scaling.settings import slo_of
@@ -27,8 +28,8 @@ _NOTHING: Final = Learned()
 class RelaunchFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Both pools by name, with those of their replicas that serve, and what each width holds and serves.
 
-    `known`: it was learned what the narrow ones serve. `least_wide` is how many wide ones there are at first. `barred`
-    is what forbids a change, whoever asks for it; empty: nothing does.
+    `unknown` says what has to be known before anything is decided; empty: nothing. `least_wide` is how many wide ones
+    there are at first. `barred` is what forbids a change, whoever asks for it; empty: nothing does.
     """
 
     narrow: str
@@ -37,7 +38,7 @@ class RelaunchFacts(msgspec.Struct, frozen=True, kw_only=True):
     narrow_serving: Sequence[ShapedReplica]
     wide_serving: Sequence[ShapedReplica]
     widths: Mapping[int, Width]
-    known: bool
+    unknown: str
     least_wide: int
     barred: str
 
@@ -49,27 +50,26 @@ class RelaunchFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def relaunch_facts(model: Model, inputs: ShapeInputs) -> RelaunchFacts | None:
     """Return what is known; None for a model that has no such pools."""
-    told = model.reshape.relaunch if model.reshape is not None else None
-    if told is None:
+    pools = relaunch_pools(model)
+    if pools is None:
         return None
-    narrow, wide = (next(pool for pool in model.pools if pool.name == name) for name in (told.narrow, told.wide))
+    narrow, wide = pools
+    rooms = dict(zip((narrow.name, wide.name), relaunch_rooms(model, inputs.learned), strict=True))
     reports = [report[model.name] for report in inputs.demand if model.name in report]
-    rates = {pool.name: _rate(model, pool, tokens, reports, inputs) for pool, tokens in (
-        (narrow, told.narrow_kv_tokens), (wide, told.wide_kv_tokens),
-    )}  # fmt: skip
+    rates = {pool.name: _rate(model, pool, rooms[pool.name], reports, inputs) for pool in pools}
     narrow_rate = rates[narrow.name] or 1.0
     return RelaunchFacts(
         narrow=narrow.name,
         wide=wide.name,
         pools=Relaunch(narrow=_kind(model, narrow, inputs), wide=_kind(model, wide, inputs)),
-        narrow_serving=_serving(model, narrow, told.narrow_kv_tokens, inputs),
-        wide_serving=_serving(model, wide, told.wide_kv_tokens, inputs),
+        narrow_serving=_serving(model, narrow, rooms[narrow.name], inputs),
+        wide_serving=_serving(model, wide, rooms[wide.name], inputs),
         widths={
-            narrow.shape.value.gpus: Width(told.narrow_kv_tokens, narrow_rate),
+            narrow.shape.value.gpus: Width(rooms[narrow.name], narrow_rate),
             # Until one has run, nothing says that it serves less.
-            wide.shape.value.gpus: Width(told.wide_kv_tokens, rates[wide.name] or narrow_rate),
+            wide.shape.value.gpus: Width(rooms[wide.name], rates[wide.name] or narrow_rate),
         },
-        known=rates[narrow.name] > 0,
+        unknown=_unknown(model, pools, rooms, rates[narrow.name], inputs),
         least_wide=wide.scaling.min if wide.scaling is not None else 0,
         barred=_barred(model, (narrow.name, wide.name), inputs),
     )
@@ -89,7 +89,23 @@ def _kind(model: Model, pool: Pool, inputs: ShapeInputs) -> Kind:
 
 
 def _learned(model: Model, pool: Pool, inputs: ShapeInputs) -> Learned:
-    return inputs.learned.get(f"{model.name} {pool.name} {pool.launcher}", _NOTHING)
+    return inputs.learned.get(learned_field(model.name, pool.name, pool.launcher), _NOTHING)
+
+
+def _unknown(
+    model: Model, pools: Sequence[Pool], rooms: Mapping[str, int], narrow_rate: float, inputs: ShapeInputs
+) -> str:
+    for field, pool in zip(("narrow_kv_tokens", "wide_kv_tokens"), pools, strict=True):
+        if not rooms[pool.name]:
+            seen = _learned(model, pool, inputs).startups or any(
+                intent.ready for intent in inputs.intents if intent.place == (model.name, pool.name)
+            )
+            why = "tells how many KV tokens it holds" if seen else "was ever seen"
+            return f"no replica of pool {pool.name} {why}, and relaunch.{field} does not say it"
+    narrow, wide = (pool.name for pool in pools)
+    if rooms[wide] <= rooms[narrow]:
+        return f"a replica of pool {wide} holds {rooms[wide]} KV tokens, no more than one of {narrow} ({rooms[narrow]})"
+    return "" if narrow_rate else f"what a replica of pool {narrow} serves is not known before it has answered requests"
 
 
 def _serving(model: Model, pool: Pool, kv_tokens: int, inputs: ShapeInputs) -> list[ShapedReplica]:

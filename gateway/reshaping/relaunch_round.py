@@ -9,7 +9,6 @@ import msgspec
 from gateway.config.models.reshape.settings import Reshape
 from gateway.reshaping.change import POLICY, Advice, Change, GroupStatus, WidthStatus, failed_lately
 from gateway.reshaping.relaunch_facts import RelaunchFacts
-from gateway.reshaping.shape_orders import ShapeOrder
 from gateway.reshaping.wanted import Wanted, snapshot_of
 from gateway.scaling.reconcile import DRAIN_SECONDS
 from replicas.reshape.decide import ReshapeSettings, decide
@@ -28,7 +27,7 @@ def relaunched(change: Change, relaunch: RelaunchFacts, now: float) -> Change:
 
 def relaunch_begun(
     model: str, relaunch: RelaunchFacts, last: Change | None, shape: Sequence[int], reason: str, now: float,
-    order: ShapeOrder | None = None,
+    actor: str = POLICY, order: str = "",
 ) -> Change:  # fmt: skip
     """Return a change to a shape that the places can have."""
     wide = relaunch.pools.wide_in(shape)
@@ -42,8 +41,8 @@ def relaunch_begun(
         after=relaunch.pools.shape(wide),
         phase="preparing",
         reason=reason,
-        actor=order.actor if order is not None else POLICY,
-        order=order.id if order is not None else "",
+        actor=actor,
+        order=order,
         narrow=relaunch.pools.narrow.exist,
         started=now,
         since=now,
@@ -70,7 +69,7 @@ def relaunch_advice(
     relaunch: RelaunchFacts, last: Change | None, wanted: Wanted, settings: ReshapeSettings, now: float
 ) -> Advice | None:
     """Return the change that is worth a start of other replicas; None: none is."""
-    if not relaunch.known or relaunch.barred or (last is not None and last.phase not in ENDED):
+    if relaunch.unknown or relaunch.barred or (last is not None and last.phase not in ENDED):
         return None
     if last is not None and failed_lately(last, settings.cool_down, now):
         return None
@@ -130,12 +129,13 @@ def relaunch_status(relaunch: RelaunchFacts, last: Change | None, cool_down: flo
             WidthStatus(
                 width=kind.gpus,
                 kv_tokens=relaunch.widths[kind.gpus].kv_tokens,
-                relative_rate=round(relaunch.widths[kind.gpus].rate / narrowest, 4) if relaunch.known else 0.0,
+                relative_rate=round(relaunch.widths[kind.gpus].rate / narrowest, 4) if not relaunch.unknown else 0.0,
                 change_ms=round(_SHOWN_MS * (kind.start_seconds or 0.0)),
             )
             for kind in (pools.narrow, pools.wide)
         ],
         held=held,
+        undecided=relaunch.unknown,
         change=last,
     )
 

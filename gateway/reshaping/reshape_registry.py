@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from replicas.reshape.host_group import problem_of, spans_of
 from replicas.reshape.obstacles import difference, obstacle
 from replicas.reshape.ordered_change import ENDED
 from replicas.reshape.snapshot import ShapedReplica
+from replicas.reshape.way import way
 
 #: Events that are told at most.
 MOST_TOLD: Final = 500
@@ -245,12 +247,21 @@ def _relaunch_plan(model: str, status: GroupStatus, shape: Sequence[int]) -> Sha
 
 
 def _cost(status: GroupStatus, spans: Sequence[Span]) -> float | None:
-    going, coming = difference(spans_of(status.shape), spans)
+    if status.problem:
+        return None
+    shapes = [spans_of(status.shape), *way(spans_of(status.shape), spans)]
+    costs = [_cost_of_one(status, *each) for each in pairwise(shapes)]
+    known = [cost for cost in costs if cost is not None]
+    return round(sum(known), 4) if known and len(known) == len(costs) else None
+
+
+def _cost_of_one(status: GroupStatus, before: Sequence[Span], after: Sequence[Span]) -> float | None:
+    going, coming = difference(before, after)
     known: Mapping[int, int] = {one.width: one.change_ms for one in status.widths}
-    if not coming or not all(one.width in known for one in coming):
+    if not all(one.width in known for one in coming):
         return None
     parts = coming if len(coming) < len(going) else going
-    return round(max(known[one.width] for one in coming) * 1e-3 * sum(one.width for one in parts), 4)
+    return max(known[one.width] for one in coming) * 1e-3 * sum(one.width for one in parts)
 
 
 def _group(records: ShapeRecords, model: str, group: str) -> GroupStatus:
@@ -261,7 +272,7 @@ def _group(records: ShapeRecords, model: str, group: str) -> GroupStatus:
         raise GroupNotFound(f"The model '{model[:64]}' has no group '{group[:64]}'; {listed}.", param="group")
     status = groups[group]
     change = records.changes.get(place_of(model, group))
-    if change is not None and change.phase not in ENDED and not status.held:
+    if change is not None and not change.is_over and not status.held:
         # It has begun since the controller told of it.
         return msgspec.structs.replace(status, held=f"change {change.id} is {change.phase}", change=change)
     return status

@@ -3,6 +3,7 @@
 from gateway.config.settings import Config
 from gateway.reshaping.controller import ShapeController
 from gateway.reshaping.replica_links import ReplicaLinks
+from gateway.rollouts.webhooks import Webhooks
 from gateway.store.store_client import Store
 
 
@@ -12,7 +13,7 @@ class ReshapingPart:
     def __init__(self, config: Config, store: Store, name: str) -> None:
         self._store = store
         links = ReplicaLinks(f"shapes-{name}")
-        self._controller = ShapeController(store, config, links, name)
+        self._controller = ShapeController(store, config, links, Webhooks("reshape"), name)
         links.changed = self._controller.hurry
         self._prepared: Config | None = None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gateway.reshaping.change import Change, ReshapeDemand, failed_lately
+from gateway.reshaping.change import Change, ReshapeDemand, failed_lately, shape_name
 from gateway.scaling.demand.demand_counter import MEMORY_SECONDS
 from gateway.scaling.demand.demand_reports import ModelReport
 from gateway.scaling.demand.merged_demand import merged_demand, pool_knowledge
@@ -120,6 +120,8 @@ def host_group(view: GroupView, change: Change | None, barred: str, cool_down: f
     held, since = "", float("-inf")
     if change is not None and change.phase not in ENDED:
         held = f"change {change.id} is {change.phase}"
+    elif change is not None and change.goes_on:
+        held = f"change {change.id} is done, and what was ordered goes on to {shape_name(change.goal)}"
     elif change is not None and change.ended is not None:
         since = change.ended
         barred = barred or failed_lately(change, cool_down, now)

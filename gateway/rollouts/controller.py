@@ -8,7 +8,7 @@ are. Whoever takes over goes on from the last step; what ran outside the store, 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -23,7 +23,7 @@ from gateway.rollouts.rollout_registry import RolloutRegistry
 from gateway.rollouts.sizes import sizes_of
 from gateway.rollouts.unreadable import said
 from gateway.rollouts.versions import version_facts
-from gateway.rollouts.webhooks import Webhooks
+from gateway.rollouts.webhooks import RETOLD_SECONDS, Webhooks
 from gateway.scaling.leasing.lease import Holder, Lease, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
@@ -53,9 +53,6 @@ from routing.rollouts.verdicts.still_needed import with_needed
 from routing.rollouts.verdicts.verdict import Verdict
 
 log = logging.getLogger(__name__)
-
-#: A controller that takes over tells webhooks again what has happened within so many seconds before.
-RETOLD_SECONDS: Final = 30.0
 
 
 class Comparer(Protocol):

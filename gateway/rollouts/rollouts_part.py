@@ -22,7 +22,7 @@ class RolloutsPart:
         self._warmer = ReplicaWarmer(config, self._keys.key_of, name)
         self._gates = Gates(self._warmer, store)
         self._controller = RolloutController(
-            store, config, StoredComparer(store), Errands(self._warmer, self._gates), Webhooks(), name
+            store, config, StoredComparer(store), Errands(self._warmer, self._gates), Webhooks("rollout"), name
         )
         self._prepared: Config | None = None
 

@@ -1,4 +1,4 @@
-"""Events of rollouts to webhooks, in their order; one that hangs or fails holds nothing up."""
+"""Events of controllers to webhooks, in their order; one that hangs or fails holds nothing up."""
 
 import asyncio
 import http.client
@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 
 from gateway.tenancy.limits.budget_alerts import post_json
-from routing.rollouts.rollout import Event
 
 log = logging.getLogger(__name__)
 
+#: A controller that takes over tells again what has happened within so many seconds before.
+RETOLD_SECONDS: Final = 30.0
 #: Seconds before each retry.
 RETRY_SECONDS: Final = (1.0, 5.0, 30.0)
 #: Events that wait for one webhook at most; beyond, the oldest are left out.
@@ -28,10 +29,13 @@ class Webhooks:
     """Delivers events, one after the other for each address."""
 
     def __init__(
-        self, post: Callable[[str, bytes], None] = post_json, retries: Sequence[float] = RETRY_SECONDS
+        self, of: str, post: Callable[[str, bytes], None] = post_json, retries: Sequence[float] = RETRY_SECONDS
     ) -> None:
-        """`post` sends a body in a thread, within seconds; it raises OSError, ValueError and HTTPException."""
-        self._post, self._retries = post, retries
+        """`of` is what the events are of, as receivers are told it.
+
+        `post` sends a body in a thread, within seconds; it raises OSError, ValueError and HTTPException.
+        """
+        self._of, self._post, self._retries = of, post, retries
         self._waiting: dict[str, list[bytes]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # Threads of its own: those that hang keep nobody else from theirs.
@@ -40,7 +44,7 @@ class Webhooks:
         #: Events that were not delivered.
         self.lost = 0
 
-    def announce(self, webhook: str | None, event: Event) -> None:
+    def announce(self, webhook: str | None, event: msgspec.Struct) -> None:
         """Send an event, some time; None: nobody is told."""
         if webhook is None:
             return
@@ -51,7 +55,7 @@ class Webhooks:
         if len(waiting) >= MOST_WAITING:
             del waiting[0]
             self._lose("too many events wait for the webhook: the oldest is left out")
-        waiting.append(msgspec.json.encode({"type": "rollout", **msgspec.to_builtins(event)}))
+        waiting.append(msgspec.json.encode({"type": self._of, **msgspec.to_builtins(event)}))
         if webhook not in self._tasks:
             self._tasks[webhook] = asyncio.create_task(self._deliver(webhook))
 
@@ -92,4 +96,4 @@ class Webhooks:
         if problem != self._problem:
             self._problem = problem
             # Not the address, which may hold a secret.
-            log.error("rollouts: %s", problem)
+            log.error("events of the type %s: %s", self._of, problem)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from gateway.config.models.addresses import is_grpc_address
+from gateway.config.models.reshape.gpu_shares import gpu_shares
 from gateway.config.secret_variables import LateSecrets, hook_environment
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import (
@@ -16,6 +17,7 @@ from gateway.fleets.local_replicas import (
 from gateway.scaling.kubernetes.workloads import pool_workloads
 from gateway.scaling.settings import scaled_models
 from replicas.launchers.command_launcher import CommandLauncher
+from replicas.launchers.gpu_share import GpuShare
 from replicas.launchers.launcher import Launcher, LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import LocalLauncher
 from replicas.launchers.standby_slots import SlotKind, StandbySlots
@@ -37,6 +39,7 @@ def build_launchers(config: Config, late: LateSecrets) -> dict[str, Launcher]:
             partial(launch_address, config),
             launch_environment(config, late),
             config.launchers.local.gpus,
+            shares=_shares(config),
             standby=_standby(config, late),
         )
     if "command" in used and (command := config.launchers.command) is not None:
@@ -54,6 +57,17 @@ def build_launchers(config: Config, late: LateSecrets) -> dict[str, Launcher]:
 
         found["kubernetes"] = KubernetesLauncher(list(pool_workloads(config)), configured_server(config))
     return found
+
+
+def _shares(config: Config) -> dict[tuple[str, str], GpuShare]:
+    """Return the GPUs of pools whose replicas form host groups."""
+    shares = gpu_shares(config)
+    return {
+        (model.name, pool.name): GpuShare(pool.name, shares[model.name, pool.name], pool.group_gpus)
+        for model in config.models
+        for pool in model.pools
+        if pool.group_gpus is not None and (model.name, pool.name) in shares
+    }
 
 
 def _standby(config: Config, late: LateSecrets) -> StandbySlots | None:

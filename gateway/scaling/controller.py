@@ -24,7 +24,7 @@ from gateway.scaling.facts.workers_heard import WorkersHeard
 from gateway.scaling.inputs import Inputs, read_inputs
 from gateway.scaling.intents import INTENTS, SET_ASIDE, Intent, StoredIntents, read_intents
 from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
-from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, read_learned, write_of
+from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, is_news, read_learned, write_of
 from gateway.scaling.leasing.lease import Holder, Lease, LeaseLost, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import FollowedJump, SteadyClock
@@ -311,9 +311,9 @@ class Controller(LeasedRounds):
             )
             if record is not None:
                 writes.append(_write_of(record))
-        if now - self._learned_at >= WRITE_SECONDS:
-            self._learned_at = now
-            writes += self._learned_writes()
+        due = now - self._learned_at >= WRITE_SECONDS
+        self._learned_at = now if due else self._learned_at
+        writes += self._learned_writes(due)
         if now - self._remembered_at >= MEMORY_SECONDS:
             self._remembered_at = now
             writes += [Write("put", _MEMORY, one.model.name, one.scaler.memory()) for one in self.models]
@@ -322,12 +322,13 @@ class Controller(LeasedRounds):
     def _unavailable(self, one: ModelController, pool: ScaledPool, now: float) -> str:
         return self._calls[pool.launcher].unreachable(pool.place) or one.pools[pool.name].unavailable(now)
 
-    def _learned_writes(self) -> list[Write]:
+    def _learned_writes(self, due: bool) -> list[Write]:
         writes = []
         for one in self.models:
             for pool in one.model.pools:
                 learned = one.learned[pool.name]
-                if learned != self._learned.get(field_of(pool), Learned()):
+                last = self._learned.get(field_of(pool), Learned())
+                if is_news(learned, last) or (due and learned != last):
                     self._learned[field_of(pool)] = learned
                     writes.append(write_of(pool, learned))
         return writes

@@ -6,15 +6,14 @@ from typing import Final
 
 import msgspec
 
+from gateway.scaling.demand.kv_rooms import LEARNED, KvRoom, learned_field
 from gateway.scaling.demand.merged_demand import PoolKnowledge
 from gateway.scaling.leasing.lease import Write
 from gateway.scaling.settings import ScaledPool
-from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenancy.tenants.transactions import Storage
 from routing.estimates.step_model import LearnedSteps
 
-_KEY: Final = f"{PREFIX}learned"
 #: Starts that count.
 _STARTS: Final = 16
 #: Hours that an interruption is spread over at least, and hours beyond which older ones count half.
@@ -24,7 +23,7 @@ MOST_HOURS: Final = 1000.0
 WRITE_SECONDS: Final = 60.0
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class Learned(KvRoom, frozen=True, kw_only=True):
     """A pool's engines as they were last known, and the seconds that its last starts took.
 
     `spot_hours` are those that spot replicas have served, and `interruptions` those of them that were taken away; old
@@ -32,7 +31,6 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     steps: LearnedSteps | None = None
-    kv_tokens: int = 0
     max_sequences: int = 0
     max_step_tokens: int = 0
     startups: tuple[float, ...] = ()
@@ -53,15 +51,26 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 _DECODER: Final = msgspec.json.Decoder(Learned)
 
 
-def with_knowledge(learned: Learned, known: PoolKnowledge) -> Learned:
-    """Return what is known now, and what was known before where nothing is known now."""
+def with_knowledge(learned: Learned, known: PoolKnowledge, gpus: int) -> Learned:
+    """Return what is known now of replicas on so many GPUs, and what was known before where nothing is known now."""
     return msgspec.structs.replace(
         learned,
         steps=known.steps or learned.steps,
         kv_tokens=known.kv_tokens or learned.kv_tokens,
+        gpus=gpus if known.kv_tokens else learned.gpus,
         max_sequences=known.max_sequences or learned.max_sequences,
         max_step_tokens=known.max_step_tokens or learned.max_step_tokens,
     )
+
+
+def is_news(learned: Learned, last: Learned) -> bool:
+    """Whether others are to know at once what was learned: what replicas hold, starts, times of twice the steps."""
+    return _news(learned) != _news(last)
+
+
+def _news(learned: Learned) -> object:
+    steps = learned.steps.steps.bit_length() if learned.steps is not None else -1
+    return learned.kv_tokens, learned.gpus, learned.startups, steps
 
 
 def with_spot(learned: Learned, hours: float, interruptions: int) -> Learned:
@@ -80,13 +89,13 @@ def with_startups(learned: Learned, seconds: Sequence[float]) -> Learned:
 
 
 async def read_learned(storage: Storage) -> dict[str, Learned]:
-    """What was learned, by `field_of`; what cannot be read is left out.
+    """What was learned, by `learned_field`; what cannot be read is left out.
 
     Raises:
         StoreUnavailable: The store did not answer.
     """
     found = {}
-    for field, raw in (await storage.hgetall(_KEY)).items():
+    for field, raw in (await storage.hgetall(LEARNED)).items():
         try:
             found[field.decode()] = _DECODER.decode(raw)
         except UNREADABLE:
@@ -95,10 +104,10 @@ async def read_learned(storage: Storage) -> dict[str, Learned]:
 
 
 def field_of(pool: ScaledPool) -> str:
-    """The field of a pool and its launcher: other launchers start otherwise."""
-    return f"{pool.model} {pool.name} {pool.launcher}"
+    """The field of a pool that scales."""
+    return learned_field(pool.model, pool.name, pool.launcher)
 
 
 def write_of(pool: ScaledPool, learned: Learned) -> Write:
     """The write that keeps it."""
-    return Write("put", _KEY, field_of(pool), msgspec.json.encode(learned))
+    return Write("put", LEARNED, field_of(pool), msgspec.json.encode(learned))

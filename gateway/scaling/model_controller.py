@@ -130,7 +130,7 @@ class ModelController:
         self.demand = merged_demand(reports)
         for pool in self.model.scaling.pools:
             known = self.knowledge[pool.name] = pool_knowledge(reports, pool.name)
-            self.learned[pool.name] = with_knowledge(self.learned[pool.name], known)
+            self.learned[pool.name] = with_knowledge(self.learned[pool.name], known, pool.shape.gpus)
 
     def decide(
         self,

@@ -76,8 +76,9 @@ def serve_model(
     else:
         kind = PairedFleet if any(pool.role is Role.PREFILL or pool.is_discovered for pool in model.pools) else Fleet
         fleet = kind(specs, parts.worker, prefixes, abilities=abilities(model), shared=parts.shared)
-    if model.reshape is not None and (relaunch := model.reshape.relaunch) is not None:
-        fleet.launched = (relaunch.narrow_kv_tokens, relaunch.wide_kv_tokens)
+    relaunch = model.reshape.relaunch if model.reshape is not None else None
+    if relaunch is not None and relaunch.narrow_kv_tokens and relaunch.wide_kv_tokens:
+        fleet.launch(relaunch.narrow_kv_tokens, relaunch.wide_kv_tokens)
     if own_zone() and any(pool.service is not None for pool in model.pools):
         policy = ZoneAffinity(policy, lambda: fleet.members.zones)
     if has_adapters(model):

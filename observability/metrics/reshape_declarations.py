@@ -25,6 +25,9 @@ GROUP_BLOCKED: Final = Metric(
 ADVISED: Final = Metric(
     "reshape_advised", "gauge", "1 where another shape would be better and is only told, else 0.", ("model",)
 )
+EVENTS_LOST: Final = Metric(
+    "reshape_events_lost_total", "counter", "Events of shapes that no webhook took, since the controller began."
+)
 
 #: All of them, in the order in which they are exposed.
-METRICS: Final = (CONTROLLER_UP, CHANGES, CHANGE_SECONDS, GROUP_REPLICAS, GROUP_BLOCKED, ADVISED)
+METRICS: Final = (CONTROLLER_UP, CHANGES, CHANGE_SECONDS, GROUP_REPLICAS, GROUP_BLOCKED, ADVISED, EVENTS_LOST)

@@ -6,11 +6,13 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from protos.launch_step import LaunchStep
+from replicas.launchers.gpu_share import GpuShare
 from replicas.launchers.held_process import Holder, start_held
 from replicas.launchers.launch_folder import RECORD_VARIABLE, LaunchFolder, LaunchRecord
 from replicas.launchers.launcher import ID, LaunchedReplica, LauncherError, ReplicaOrder
@@ -37,6 +39,7 @@ class LocalLauncher:
         environment: Mapping[str, str],
         gpus: Sequence[int] | None = None,
         *,
+        shares: Mapping[tuple[str, str], GpuShare] = MappingProxyType({}),
         standby: StandbySlots | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -48,6 +51,7 @@ class LocalLauncher:
             address_of: Gives the address of a replica by its id: `unix:/PATH`, in a folder that exists.
             environment: The environment of the processes.
             gpus: Indexes of the GPUs that can be given, as `nvidia-smi` counts them; None: none are given.
+            shares: GPUs of these that only replicas of one pool are given, by model and pool.
             standby: Processes in wait, one of which is taken where there is one.
             clock: This machine's monotonic clock, which all its processes share.
         """
@@ -56,6 +60,7 @@ class LocalLauncher:
         self._address_of = address_of
         self._environment = environment
         self._gpus = gpus
+        self._shares = shares
         self._standby = standby
         self._clock = clock
         #: Process ids of this process's children, by the id of their replica.
@@ -132,7 +137,7 @@ class LocalLauncher:
             environment |= gpu_environment(gpus)
         try:
             _remove_socket(address)
-            command = self._command_of(order, address)
+            command = self._command(order, address, gpus)
             pid = self._run(record, command, environment)
         except BaseException:
             self._folder.remove(record)
@@ -158,15 +163,29 @@ class LocalLauncher:
         if self._gpus is None:
             return ()
         held: Collection[int] = ()
-        if self._standby is not None:
-            offered = self._standby.offered(self._command_of(order, address), order.shape.gpus)
+        share = self._shares.get((order.model, order.pool))
+        # Groups become whole one after the other; on its GPU one in wait is taken all the same.
+        if self._standby is not None and share is None:
+            kept = self._kept
+            offered = self._standby.offered(self._command_of(order, address), order.shape.gpus, kept)
             if offered is not None:
                 return offered
             held = self._standby.gpus
-        free = self._unused(records)
+        may = share.gpus if share is not None else [index for index in self._gpus if index not in self._kept]
+        free = [index for index in self._unused(records) if index in may]
         if len(free) < order.shape.gpus:
-            raise LauncherError(f"it needs {order.shape.gpus} GPUs, and {len(free)} of {len(self._gpus)} are free")
+            raise LauncherError(f"it needs {order.shape.gpus} GPUs, and {len(free)} of {len(may)} are free")
         return sorted(free, key=lambda index: index in held)[: order.shape.gpus]
+
+    def _command(self, order: ReplicaOrder, address: str, gpus: Sequence[int]) -> Sequence[str]:
+        """The command line of an order's replica on its GPUs. Raises what the given functions raise."""
+        command, share = self._command_of(order, address), self._shares.get((order.model, order.pool))
+        return command if share is None else [*command, *share.options(gpus)]
+
+    @property
+    def _kept(self) -> set[int]:
+        """The GPUs that only replicas of one pool are given."""
+        return {index for share in self._shares.values() for index in share.gpus}
 
     def _unused(self, records: Collection[LaunchRecord]) -> list[int]:
         """The GPUs that no replica has."""
@@ -232,7 +251,7 @@ class LocalLauncher:
             holder.kill()
         if holder.held:
             if self._standby is not None and (mark := self._folder.slot_path(id_)).exists():
-                self._standby.resume(self._command_of(record.order, record.address), mark)
+                self._standby.resume(self._command(record.order, record.address, record.gpus), mark)
             return _seen(self._enforced(record, holder, now), LaunchStep.PROCESS)
         if record.kill_at is not None:
             _remove_socket(record.address)

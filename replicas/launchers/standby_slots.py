@@ -15,7 +15,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -107,9 +107,13 @@ class StandbySlots:
         """The GPUs that slots have. Raises OSError."""
         return [index for digest in self._kinds for name in self._names(digest) for index in _gpus(name)]
 
-    def offered(self, command: Sequence[str], gpus: int) -> Sequence[int] | None:
-        """Return the GPUs of a slot that can become the replica of a command line on so many; None: there is none."""
-        return next((_gpus(name) for name, _ in self._waiting(command, gpus)), None)
+    def offered(self, command: Sequence[str], gpus: int, but: Collection[int] = ()) -> Sequence[int] | None:
+        """Return the GPUs of a slot that can become the replica of a command line on so many; None: there is none.
+
+        None of them is in `but`.
+        """
+        found = (_gpus(name) for name, _ in self._waiting(command, gpus))
+        return next((indexes for indexes in found if not set(indexes) & set(but)), None)
 
     def free(self, gpus: Sequence[int]) -> None:
         """End the slots that have any of these GPUs. Raises OSError."""

@@ -35,7 +35,7 @@ def difference(before: Sequence[Span], after: Sequence[Span]) -> tuple[tuple[Spa
 
 
 def obstacle(gpus: int, replicas: Sequence[ShapedReplica], holds: Mapping[int, int], shape: Sequence[Span]) -> str:
-    """Describe why the replicas of a group of `gpus` cannot come to a shape by one change; empty: they can.
+    """Describe why the replicas of a group of `gpus` cannot come to a shape; empty: they can.
 
     `holds` are the KV tokens that a replica holds, by each width that its engine can take.
     """
@@ -46,8 +46,6 @@ def obstacle(gpus: int, replicas: Sequence[ShapedReplica], holds: Mapping[int, i
     going, coming = difference([replica.span for replica in replicas], shape)
     if not coming:
         return "it has that shape"
-    if len(coming) > 1 and len(going) > 1:
-        return "one change makes one replica of several, or several of one: go there step by step"
     for new in coming:
         if new.width not in holds:
             listed = ", ".join(f"TP{width}" for width in holds)

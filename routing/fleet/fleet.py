@@ -83,7 +83,7 @@ class Fleet:
         self.ready_ids: frozenset[str] = frozenset()
         self._roster, self._statuses, self.awaited = Roster(), ReplicaStatuses(), Awaited(self._connections)
         #: KV tokens that the narrowest and the widest shape hold, and both of shapes that launchers make; 0: none does.
-        self.narrow_tokens, self.wide_tokens = self.launched = (0, 0)
+        self.narrow_tokens, self.wide_tokens = self._launched = (0, 0)
         #: Whether the last statuses hold until `_touch`, and how many ticks may be and have been put off until then.
         self._is_still, self._may_skip, self._skipped = False, 0, 0
         #: Ready replicas that only a part of the decisions may choose.
@@ -133,6 +133,12 @@ class Fleet:
         self._connect_missing()
         self._refresh()
 
+    def launch(self, narrow: int, wide: int) -> None:
+        """Note the KV tokens that a replica holds of either shape that launchers make; 0: there are none."""
+        if self._launched != (narrow, wide):
+            self._launched = (narrow, wide)
+            self._refresh()
+
     def answers(self, replica_id: str) -> bool:
         """Whether the replica can be reached."""
         connection = self._connections.get(replica_id)
@@ -166,12 +172,8 @@ class Fleet:
 
     def problems(self) -> dict[str, str]:
         """Return why each replica that takes no requests does not, by id; for operators, not for clients."""
-        found = {}
-        for id_, connection in self._connections.items():
-            if id_ not in self._roster.ready:
-                state, reason = self._roster.state(connection)
-                found[id_] = reason or state.value
-        return found
+        told = {id_: self._roster.state(c) for id_, c in self._connections.items() if id_ not in self._roster.ready}
+        return {id_: reason or state.value for id_, (state, reason) in told.items()}
 
     def statuses(self) -> Sequence[ReplicaStatus]:
         """Return the status of every replica, for operators: the same object as the last time if none may differ."""
@@ -273,8 +275,7 @@ class Fleet:
 
     def succeeded(self, replica_id: str) -> None:
         """Note that an attempt at the replica succeeded."""
-        connection = self._connections.get(replica_id)
-        if connection is not None:
+        if (connection := self._connections.get(replica_id)) is not None:
             connection.health.breaker.succeeded(self._clock())
 
     def failed(self, replica_id: str, error: BaseException, lasted: float = inf, *, begun: bool = False) -> None:
@@ -417,7 +418,7 @@ class Fleet:
         self._all_ready, self._ready = self._serving(tuple(c for c in able if c in ready))
         self.ready_ids = frozenset(c.spec.id for c in self._all_ready)
         self._returning = frozenset(returning)
-        self.narrow_tokens, self.wide_tokens = held_by_widths(self._connections.values(), self.launched)
+        self.narrow_tokens, self.wide_tokens = held_by_widths(self._connections.values(), self._launched)
         self.on_widths(self.wide_tokens)
         self._roster = replace(roster, ready=frozenset(c.spec.id for c in ready), returning=self._returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()

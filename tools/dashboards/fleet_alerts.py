@@ -4,6 +4,7 @@ from typing import Final
 
 from observability.metrics import controller_declarations as controller
 from observability.metrics import declarations as m
+from observability.metrics import reshape_declarations as shapes
 from tools.dashboards.alert import Alert
 from tools.dashboards.conditions import above, equal
 from tools.dashboards.promql import Scope, or_zero, ratio, share
@@ -88,6 +89,20 @@ def _group_alerts() -> list[Alert]:
     places = _NOW.now(m.REPLICA_GROUP, "model", "group", how="max")
     return [
         Alert(
+            name="ReshapeControllerGone",
+            severity="ticket",
+            condition=equal(_NOW.now(shapes.CONTROLLER_UP, how="min"), 0),
+            wait="5m",
+            summary="Nobody looks after the shapes of replicas.",
+            meaning="Host groups stay as they are, as do pools whose replicas take each other's GPUs. Long requests "
+            "go on waiting where no replica is wide enough.",
+            actions=(
+                "`penstock serve` runs the controller and restarts it; its log says why it ended.",
+                "Does the store answer (`penstock_store_up`)? The controller acts only while it holds its lease there.",
+                "`penstock reshape status` says what was told last, and when.",
+            ),
+        ),
+        Alert(
             name="HostGroupStaysInChange",
             severity="ticket",
             condition=above(f"({or_zero(changes, places)})", 0),
@@ -110,6 +125,15 @@ def _group_alerts() -> list[Alert]:
             actions=(
                 "`penstock replicas list` says why. What has to be mended stands there: memory, a link, a replica.",
             ),
+        ),
+        Alert(
+            name="ReshapeEventsLost",
+            severity="ticket",
+            condition=above(_NOW.over("15m").increase(shapes.EVENTS_LOST), 0),
+            wait="0m",
+            summary="A webhook has not taken events of shapes.",
+            meaning="Whoever listens there does not know how all changes have ended; these go on.",
+            actions=("The controller's log has the error.", "`penstock reshape history` has all events."),
         ),
     ]
 

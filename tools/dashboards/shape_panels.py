@@ -17,8 +17,12 @@ def shape_panels() -> tuple[Panel, ...]:
         ),
         lines(
             "Changes of shape",
-            "Since the beginning of the time that is shown: done, failed, and orders that were refused.",
-            [Query(shown.increase(m.CHANGES, "model", "outcome"), "{{outcome}} ({{model}})")],
+            "Since the beginning of the time that is shown: done, failed, orders that were refused, and ends that no "
+            "webhook took.",
+            [
+                Query(shown.increase(m.CHANGES, "model", "outcome"), "{{outcome}} ({{model}})"),
+                Query(shown.increase(m.EVENTS_LOST), "not taken"),
+            ],
             "short",
         ),
         lines(

@@ -21,6 +21,8 @@ def reshape_families(records: ShapeRecords) -> list[Family]:
         values.append((declared.CHANGES, totals.failed, (model, "failed")))
         values.append((declared.CHANGES, totals.refused, (model, "refused")))
         values.append((declared.CHANGE_SECONDS, totals.seconds, (model,)))
+    if records.told is not None:
+        values.append((declared.EVENTS_LOST, records.told.lost, ()))
     if records.told is not None and records.controller:
         for shapes in records.told.models:
             values += _model(shapes)

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from gateway.cli.registry_access import actor, add_store_action
-from gateway.cli.reshape.reshape_text import advice_words, event_lines, model_lines, plan_words
+from gateway.cli.reshape.reshape_text import advice_words, event_lines, model_lines, plan_words, undecided_words
 from gateway.cli.whole_number import whole_number
 from gateway.config.settings import Config
-from gateway.reshaping.change import Advice, Change, shape_name
+from gateway.reshaping.change import Change, ModelShapes, shape_name
 from gateway.reshaping.reshape_registry import MOST_TOLD, OrderView, ReshapeRegistry
 from gateway.reshaping.shape_orders import ORDER_SECONDS
 from gateway.store.store_client import Store
@@ -112,20 +112,22 @@ async def _plan(registry: ReshapeRegistry, arguments: argparse.Namespace) -> int
         else:
             print(printable(plan_words(plan)))
         return 0
-    advice = await _advice(registry, arguments.model)
+    shapes = await _shapes(registry, arguments.model)
+    undecided = {one.group: one.undecided for one in shapes.groups if one.undecided}
     if arguments.json:
-        print_json({"advice": advice})
-    elif advice is None:
+        print_json({"advice": shapes.advice, "undecided": undecided})
+    elif shapes.advice is None:
         print(printable(f"no shape of {arguments.model} would be changed now"))
+        print("".join(f"{printable(words)}\n" for words in undecided_words(shapes)), end="")
     else:
-        print(printable(advice_words(advice)))
+        print(printable(advice_words(shapes.advice)))
     return 0
 
 
 async def _apply(registry: ReshapeRegistry, arguments: argparse.Namespace) -> int:
     group, shape = _target(arguments)
     if group is None:
-        advice = await _advice(registry, arguments.model)
+        advice = (await _shapes(registry, arguments.model)).advice
         if advice is None:
             raise InvalidRequest(f"shape: no change of {arguments.model} is advised now; say GROUP and SHAPE")
         group, shape = advice.group, advice.after
@@ -161,33 +163,36 @@ def _target(arguments: argparse.Namespace) -> tuple[str | None, Sequence[int]]:
     return arguments.group, arguments.shape or ()
 
 
-async def _advice(registry: ReshapeRegistry, model: str) -> Advice | None:
+async def _shapes(registry: ReshapeRegistry, model: str) -> ModelShapes:
     (found,) = (await registry.view(model)).models
-    return found.advice
+    return found
 
 
 async def _ended(registry: ReshapeRegistry, order: OrderView, seconds: float) -> OrderView:
     """Wait until an order has come to its end, for so long at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    while not order.refused and (order.change is None or order.change.ended is None) and loop.time() < until:
+    while not order.refused and (order.change is None or not order.change.is_over) and loop.time() < until:
         await asyncio.sleep(_LOOK_SECONDS)
         order = await registry.followed(order)
     return order
 
 
 def _failed(change: Change | None) -> bool:
-    return change is not None and change.phase == "failed"
+    return change is not None and change.missed
 
 
 def _said(order: OrderView, group: str) -> int:
     change, name = order.change, shape_name(order.plan.after)
     if change is None and not order.controller:
         print(printable(f"no controller acts now: {group} goes to {name} if one does within {ORDER_SECONDS:.0f} s"))
-    elif change is None or change.ended is None:
+    elif change is None or not change.is_over or change.ended is None:
         print(printable(f"{group} goes to {name}{'' if change is None else f': {change.phase}'}"))
-    elif change.phase == "failed":
-        return fail("reshape", f"{group} stays {shape_name(change.before)}: {change.failure}")
+    elif change.missed:
+        stays = change.before if change.phase == "failed" else change.after
+        return fail("reshape", f"{group} stays {shape_name(stays)}: {change.failure}")
     else:
-        print(printable(f"{group} is {name} after {change.ended - change.started:.2f} s"))
+        # Of several changes only the last one's time is known.
+        one = list(change.before) == list(order.plan.before)
+        print(printable(f"{group} is {name}{f' after {change.ended - change.started:.2f} s' if one else ''}"))
     return 0

@@ -32,10 +32,18 @@ def model_lines(model: ModelShapes, width: int) -> Iterator[str]:
             yield from _wrapped(f"{group.group}: {group.problem}", width)
         if group.held and group.held != group.problem:
             yield from _wrapped(f"{group.group} is not changed now: {group.held}", width)
+    yield from (line for words in undecided_words(model) for line in _wrapped(words, width))
     if model.advice is not None:
         yield from _wrapped(advice_words(model.advice), width)
     totals = model.totals
     yield f"  changes so far: {totals.done} done, {totals.failed} failed; orders refused: {totals.refused}"
+
+
+def undecided_words(model: ModelShapes) -> Sequence[str]:
+    """Return why nothing is decided of groups that may be decided of."""
+    if model.mode == "off":
+        return ()
+    return [f"nothing is decided of {one.group}: {one.undecided}" for one in model.groups if one.undecided]
 
 
 def advice_words(advice: Advice) -> str:
@@ -68,7 +76,7 @@ _HEADER = ("GROUP", "GPUS", "SHAPE", "KV TOKENS BY WIDTH", "LAST CHANGE", "SINCE
 
 def _row(group: GroupStatus) -> tuple[str, ...]:
     change = group.change
-    widths = ", ".join(f"TP{one.width}: {one.kv_tokens}" for one in group.widths)
+    widths = ", ".join(f"TP{one.width}: {one.kv_tokens or '?'}" for one in group.widths)
     return (
         group.group,
         str(group.gpus),

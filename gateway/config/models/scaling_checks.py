@@ -30,6 +30,9 @@ _OWN_ARGUMENTS: Final = (
     "--pool",
     "--advertise",
     "--launch-id",
+    "--group",
+    "--group-gpus",
+    "--gpu",
 )
 
 
@@ -71,6 +74,7 @@ def scaling_warnings(config: Config) -> Iterator[str]:
     gpus = config.launchers.local.gpus
     if gpus is not None:
         most = sum(_gpus(pool, pool.scaling.max) for _, pool in _local_pools(config) if pool.scaling is not None)
+        most -= sum(_taken_from_each_other(model) for model in config.models)
         if most > len(gpus):
             yield f"launchers.local.gpus: all pools at their max need {most} GPUs, and there are {len(gpus)}"
 
@@ -147,15 +151,18 @@ def _gpu_problems(config: Config) -> Iterator[tuple[str, str]]:
         return
     if len(set(gpus)) < len(gpus):
         yield "launchers.local.gpus", "the same GPU is listed twice"
-    least = 0
-    for where, pool in _local_pools(config):
-        if pool.scaling is None:
-            continue
-        least += _gpus(pool, pool.scaling.min)
-        if (most := _gpus(pool, pool.scaling.max)) > len(gpus):
-            yield f"{where}.scaling.max", f"needs {most} GPUs, and launchers.local.gpus has {len(gpus)}"
+    pools = [(where, pool, pool.scaling) for where, pool in _local_pools(config) if pool.scaling is not None]
+    kept = sum(scaling.max for _, pool, scaling in pools if pool.group_gpus is not None)
+    least = kept
+    for where, pool, scaling in pools:
+        others = kept if pool.group_gpus is None else 0
+        least += _gpus(pool, scaling.min) if pool.group_gpus is None else 0
+        if (most := _gpus(pool, scaling.max)) > len(gpus) - others:
+            of_groups = f", {others} of them kept for pools with group_gpus" if others else ""
+            yield f"{where}.scaling.max", f"needs {most} GPUs, and launchers.local.gpus has {len(gpus)}{of_groups}"
     if least > len(gpus):
-        yield "launchers.local.gpus", f"all pools at their min need {least} GPUs, and there are {len(gpus)}"
+        beside = ", and those with group_gpus at their max," if kept else ""
+        yield "launchers.local.gpus", f"all pools at their min{beside} need {least} GPUs, and there are {len(gpus)}"
 
 
 def _local_pools(config: Config) -> Iterator[tuple[str, Pool]]:
@@ -163,6 +170,15 @@ def _local_pools(config: Config) -> Iterator[tuple[str, Pool]]:
         for p, pool in enumerate(model.pools):
             if pool.launcher == "local":
                 yield f"models[{m}].pools[{p}]", pool
+
+
+def _taken_from_each_other(model: Model) -> int:
+    """The GPUs that only one of two pools of a relaunch has at a time."""
+    relaunch = model.reshape.relaunch if model.reshape is not None else None
+    if relaunch is None:
+        return 0
+    both = [pool for pool in model.pools if pool.name in (relaunch.narrow, relaunch.wide) and pool.launcher == "local"]
+    return min(_gpus(pool, pool.scaling.max) for pool in both if pool.scaling is not None) if len(both) == 2 else 0
 
 
 def _gpus(pool: Pool, replicas: int) -> int:

@@ -85,6 +85,14 @@ class Pool(Record, frozen=True, kw_only=True):
     scaling: Annotated[
         PoolScaling | None, Meta(description="Bounds and prices of a pool with a `launcher`; unset: it does not scale.")
     ] = None
+    group_gpus: Annotated[
+        Annotated[int, Meta(ge=2, le=64)] | None,
+        Meta(
+            description="GPUs of each host group that replicas form which `launcher: local` starts, a power of two: "
+            "each replica has one GPU, and its place in a group by `launchers.local.gpus`. The first GPUs of that list "
+            "are kept for the pool, as many as `scaling.max`. Unset: they form none."
+        ),
+    ] = None
     replica_arguments: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...],
         Meta(

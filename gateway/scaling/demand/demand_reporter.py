@@ -14,6 +14,7 @@ from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.scaling.demand.demand_counter import AdmissionQueue, DemandCounter, Fleet
 from gateway.scaling.demand.demand_reports import announce_demand, report_demand
+from gateway.scaling.demand.launched_rooms import LaunchedRooms
 from gateway.scaling.demand.step_watch import StepWatch
 from gateway.scaling.first_replicas import FirstReplicas
 from gateway.scheduling.queue_at_zero import QueueAtZero
@@ -35,6 +36,10 @@ class WatchedFleet(Fleet, Protocol):
 
     on_work: Callable[[ReplicaView, Work], None]
     on_left: Callable[[str], None]
+
+    def launch(self, narrow: int, wide: int) -> None:
+        """Note the KV tokens that a replica holds of either shape that launchers make; 0: there are none."""
+        ...
 
 
 class ScaledModel(Protocol):
@@ -80,6 +85,7 @@ class DemandReporter:
             watch = self._watches[name] = StepWatch(fleet.on_work, fleet.on_left)
             fleet.on_work, fleet.on_left = watch.worked, watch.left
         self._away = False
+        self._rooms = LaunchedRooms(storage, [one for one in config.models if is_reported(one)], self._fleets, clock)
         self._first = FirstReplicas(storage, [model for model in config.models if model.scales], clock)
         self._hurry = asyncio.Event()
         self._zero = [queue for queue in self._queues.values() if isinstance(queue, QueueAtZero)]
@@ -117,6 +123,7 @@ class DemandReporter:
             await report_demand(self._storage, self._worker, report)
             if hurried:
                 await announce_demand(self._storage)
+            await self._rooms.look()
             at_zero = [queue for queue in self._zero if queue.at_zero]
             if at_zero:
                 await self._first.look()

@@ -160,6 +160,17 @@ def test_what_a_controller_sizes_needs_a_restart_but_for_what_requests_look_up()
         assert found.restart
 
 
+def test_gpus_that_a_launcher_keeps_for_groups_need_a_restart() -> None:
+    def groups(most: int, least: int = 0) -> Config:
+        pool = {"name": "p", "engine": "simulated", "replicas": "registered", "launcher": "local", "group_gpus": 2}
+        pools = [{**pool, "scaling": {"min": least, "max": most}}]
+        model = {"name": "s", "context": 1000, "tokenizer": "mistral-tekken", "reshape": {}, "pools": pools}
+        return config_of({"models": [model], "launchers": {"local": {"gpus": [0, 1, 2, 3]}}})
+
+    assert not plan(groups(2), groups(2, least=1)).restart
+    assert plan(groups(2), groups(4)).restart
+
+
 @given(CONFIGS, CONFIGS)
 def test_every_model_has_a_fate_and_equal_ones_stay(before: Config, after: Config) -> None:
     olds, news = ({model.name: model for model in config.models} for config in (before, after))

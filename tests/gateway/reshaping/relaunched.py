@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from gateway.reshaping.controller import ShapeController
 from gateway.reshaping.replica_links import SeenReplica
 from gateway.reshaping.reshape_registry import ReshapeRegistry
 from gateway.reshaping.shape_records import ShapeRecords, read_shape_records
+from gateway.rollouts.webhooks import Webhooks
 from gateway.scaling.controller import Controller
 from gateway.scaling.demand import demand_reports
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
@@ -33,9 +34,12 @@ GPUS = 4
 GROUP = "narrow/wide"
 
 
-def config_of(**reshape: Any) -> Config:
+KV_TOKENS = {"narrow_kv_tokens": 74_000, "wide_kv_tokens": 400_000}
+
+
+def config_of(kv_tokens: Mapping[str, int] = KV_TOKENS, **reshape: Any) -> Config:
     """A model `m` of up to four narrow replicas, or a wide one, on four GPUs."""
-    relaunch = {"narrow": "narrow", "wide": "wide", "narrow_kv_tokens": 74_000, "wide_kv_tokens": 400_000}
+    relaunch = {"narrow": "narrow", "wide": "wide", **kv_tokens}
 
     def pool(name: str, tp: int, most: int) -> dict[str, Any]:
         scaling = {"min": 0, "max": most, "price_per_hour": 2.0 * tp, "start_timeout_seconds": 60}
@@ -125,7 +129,7 @@ class World(Clocked):
         self.shapes = self.shape_controller("shapes")
 
     def shape_controller(self, name: str) -> ShapeController:
-        return ShapeController(self.store, self.config, NoGroups(), name, clock=lambda: self.now)
+        return ShapeController(self.store, self.config, NoGroups(), Webhooks("reshape"), name, clock=lambda: self.now)
 
     def want(self, **pools: int) -> None:
         scaler = self.sizes.models[0].scaler

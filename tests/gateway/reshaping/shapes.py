@@ -12,6 +12,7 @@ from gateway.reshaping.change import Change, Event, ModelShapes
 from gateway.reshaping.controller import ShapeController
 from gateway.reshaping.replica_links import SeenReplica
 from gateway.reshaping.shape_records import ShapeRecords, read_shape_events, read_shape_records
+from gateway.rollouts.webhooks import Webhooks
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.leasing.lease import LEASE_SECONDS
 from gateway.store.lua_script import Script
@@ -81,9 +82,14 @@ class World(Clocked):
         self.reporter = Reporter(store, "w")
         self.report = ModelReport(window=30.0, arrivals=0.0)
         self.longest: Mapping[str, int] = {}
+        self.posted: list[tuple[str, dict[str, Any]]] = []
 
     def controller(self, name: str = "one") -> ShapeController:
-        return ShapeController(self.store, self.config, PlayedReplicas(self), name, clock=lambda: self.now)
+        def post(url: str, body: bytes) -> None:
+            self.posted.append((url, msgspec.json.decode(body)))
+
+        webhooks = Webhooks("reshape", post, retries=())
+        return ShapeController(self.store, self.config, PlayedReplicas(self), webhooks, name, clock=lambda: self.now)
 
     async def round(self, controller: ShapeController, seconds: float = 1.0, times: int = 1) -> None:
         """Let time pass, and the controller do a round after the workers' reports."""

@@ -2,6 +2,7 @@ import pytest
 
 from protos.reshape import ReshapePhase
 from tests.gateway.reshaping.shapes import ADDRESSES, config_of, shapes_world
+from tests.loops import until
 
 
 async def test_a_long_request_makes_a_group_wide(store_url: str) -> None:
@@ -126,3 +127,18 @@ async def test_numbers_go_on_from_what_replicas_were_ordered(store_url: str) -> 
             world.group._say(address, change=41)
         world.wants(300_000)
         assert (await world.until(world.controller(), "done")).id == 42
+
+
+async def test_a_webhook_hears_how_changes_have_ended_also_from_the_next_controller(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(webhook="http://hook")) as world:
+        one = world.controller()
+        world.wants(300_000)
+        await world.until(one, "done")
+        await until(lambda: len(world.posted) == 1)
+        ((url, told),) = world.posted
+        assert (url, told["type"], told["phase"], told["change"]) == ("http://hook", "reshape", "done", 1)
+        await one.aclose()
+        await world.kill()
+        await world.round(world.controller("another"))
+        await until(lambda: len(world.posted) == 2)
+        assert world.posted[1] == world.posted[0]

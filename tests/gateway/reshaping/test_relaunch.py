@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.scaling.demand.demand_reports import ModelReport
+from gateway.scaling.demand.demand_reports import ModelReport, PoolReport
+from gateway.scaling.demand.launched_rooms import LOOK_SECONDS, LaunchedRooms
 from protos.errors import Conflict, InvalidRequest
 from tests.gateway.reshaping.relaunched import GROUP, World, config_of, relaunch_world
 
@@ -75,6 +76,49 @@ async def test_a_start_must_be_worth_it(store_url: str) -> None:
         await world.round(times=6)
         # Nobody knows what the narrow ones serve, so nothing is compared with what a start costs.
         assert (await world.status()).advice is None
+
+
+class Told:
+    """A fleet that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.rooms = (0, 0)
+
+    def launch(self, narrow: int, wide: int) -> None:
+        self.rooms = (narrow, wide)
+
+
+async def test_what_replicas_hold_is_learned_from_those_that_ran(store_url: str) -> None:
+    config, fleet = config_of({}, mode="advise"), Told()
+    async with relaunch_world(store_url, config) as world:
+        rooms = LaunchedRooms(world.store, config.models, {"m": fleet}, lambda: world.now)
+        await world.round(times=3)
+        assert "no replica of pool narrow was ever seen" in (await world.status()).groups[0].undecided
+        await four_narrow(world)
+        assert "no replica of pool narrow tells" in (await world.status()).groups[0].undecided
+        world.report = ModelReport(window=30.0, arrivals=30.0, pools={"narrow": PoolReport(kv_tokens=60_000)})
+        await world.round(times=2)
+        assert "no replica of pool wide was ever seen, and relaunch.wide_kv_tokens does not say it" in (
+            (await world.status()).groups[0].undecided
+        )
+        await rooms.look()
+        assert fleet.rooms == (0, 0)
+        # An operator can have one started, whatever is known.
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        await world.until("done")
+        world.report = ModelReport(window=30.0, arrivals=30.0, pools={"wide": PoolReport(kv_tokens=500_000)})
+        await world.round(times=2)
+        # Others learn it at once, and it outlives the replica and whoever has seen it.
+        world.report = ModelReport(window=30.0, arrivals=30.0)
+        await world.shapes.lease.leave()
+        world.shapes = world.shape_controller("another")
+        await world.round(times=8)
+        (group,) = (await world.status()).groups
+        assert [one.kv_tokens for one in group.widths] == [60_000, 500_000]
+        assert group.undecided == "what a replica of pool narrow serves is not known before it has answered requests"
+        world.now += LOOK_SECONDS
+        await rooms.look()
+        assert fleet.rooms == (60_000, 500_000)
 
 
 async def test_what_cannot_be_is_refused(store_url: str) -> None:

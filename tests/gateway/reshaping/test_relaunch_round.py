@@ -32,7 +32,7 @@ def facts(narrow: int = 8, wide: int = 0, *, longest: int = 0, seconds: float | 
         narrow_serving=serving(narrow, 1),
         wide_serving=serving(wide, 4, longest),
         widths={1: Width(74_000, 1.6), 4: Width(420_000, 0.5)},
-        known=True,
+        unknown="",
         least_wide=0,
         barred="",
     )
@@ -65,7 +65,7 @@ def test_long_requests_that_are_worth_a_start_have_one_made() -> None:
         (facts(seconds=None), LONG),
         (facts(seconds=3600.0), LONG),
         (msgspec.structs.replace(facts(), barred="it is paused"), LONG),
-        (msgspec.structs.replace(facts(), known=False), LONG),
+        (msgspec.structs.replace(facts(), unknown="no replica of pool w was ever seen"), LONG),
         (facts(), msgspec.structs.replace(LONG, needs=((500_000, 5.0),))),
     ],
 )

@@ -64,7 +64,6 @@ async def test_what_cannot_be_is_refused_by_its_field(store_url: str) -> None:
             ([8], "the replicas end at GPU 8 of 4"),
             ([], "expected widths"),
             ([1, 1, 1, 1], "it has that shape"),
-            ([2, 2], "step by step"),
         ):
             with pytest.raises(InvalidRequest, match=why):
                 await registry.apply("m", "g", shape, "a")
@@ -116,6 +115,45 @@ async def test_an_order_that_the_controller_finds_barred_is_refused_with_its_rea
         followed = await registry.followed(order)
         assert followed.refused == "the replicas end at GPU 3 of 4"
         assert (await world.status()).totals.refused == 1
+
+
+async def test_an_order_may_take_several_changes_which_the_next_controller_goes_on_with(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        plan = await registry.plan("m", "g", [2, 2])
+        # Both changes hold two GPUs up for 0.3 s.
+        assert (plan.refused, plan.gpu_seconds) == ("", 1.2)
+        order = await registry.apply("m", "g", [2, 2], "cli:ada")
+        first = await world.until(controller, "done")
+        assert (first.after, first.goal, first.is_over) == ([2, 1, 1], [2, 2], False)
+        with pytest.raises(Conflict, match="change 1 is done"):
+            await registry.apply("m", "g", [4], "cli:bob")
+        await world.kill()
+        controller = world.controller("another")
+        await world.until(controller, "preparing")
+        change = await world.until(controller, "done")
+        assert (change.id, change.after, change.actor, world.spans()) == (2, [2, 2], "cli:ada", [2, 2])
+        followed = (await registry.followed(order)).change
+        assert followed is not None and followed.is_over and not followed.missed
+        assert (await world.status()).totals.done == 2
+
+
+async def test_an_order_that_cannot_go_on_ends_where_it_is(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        order = await registry.apply("m", "g", [2, 2], "cli:ada")
+        await world.until(controller, "done")
+        world.lost = {ADDRESSES[3]}
+        await world.round(controller, times=3)
+        assert not (await world.change()).is_over
+        await world.round(controller, times=4)
+        change = (await registry.followed(order)).change
+        assert change is not None and change.missed
+        assert (change.after, change.failure) == ([2, 1, 1], "the replicas end at GPU 3 of 4")
+        totals = (await world.status()).totals
+        assert (totals.done, totals.refused) == (1, 1)
 
 
 async def test_an_order_that_nobody_took_in_time_is_dropped(store_url: str) -> None:

@@ -32,7 +32,7 @@ async def test_events_come_in_their_order_and_a_failure_is_tried_again() -> None
         assert (url, told["type"], told["phase"], told["share"]) == ("http://hook", "rollout", "shifting", 0.1)
         got.append(told["number"])
 
-    webhooks = Webhooks(post, retries=(0.0, 0.0, 0.0))
+    webhooks = Webhooks("rollout", post, retries=(0.0, 0.0, 0.0))
     for number in range(5):
         webhooks.announce("http://hook", event(number))
     webhooks.announce(None, event(9))
@@ -49,7 +49,7 @@ async def test_a_webhook_that_hangs_holds_nothing_up_and_what_waits_is_bounded()
         else:
             got.append(msgspec.json.decode(body)["number"])
 
-    webhooks = Webhooks(post, retries=())
+    webhooks = Webhooks("rollout", post, retries=())
     for number in range(MOST_WAITING + 10):
         webhooks.announce("http://hangs", event(number))
     # The first is under way by the next turn of the loop; of the others, the newest are kept.

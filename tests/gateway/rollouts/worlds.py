@@ -64,7 +64,7 @@ class World(Clocked):
         def post(url: str, body: bytes) -> None:
             self.posted.append((url, msgspec.json.decode(body)))
 
-        webhooks = Webhooks(post, retries=())
+        webhooks = Webhooks("rollout", post, retries=())
         return RolloutController(
             self.store, self.config, self, Errands(self, self), webhooks, name, clock=lambda: self.now
         )

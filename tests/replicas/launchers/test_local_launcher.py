@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from protos.launch_step import LaunchStep
 from replicas.launchers import launch_folder, local_launcher
+from replicas.launchers.gpu_share import GpuShare
 from replicas.launchers.held_process import Holder
 from replicas.launchers.launch_folder import LaunchFolder
 from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
@@ -197,6 +199,27 @@ async def test_gpus_are_given_once_and_given_back(folder: Path) -> None:
     await other.start([order("b", gpus=2)])
     await runs(folder, "b")
     assert begun(folder, "b")[0].endswith(" 4,5")
+
+
+async def test_gpus_of_a_host_group_are_kept_for_it_and_given_in_order(folder: Path) -> None:
+    share = GpuShare("grouped", (4, 6, 5, 7), 2)
+    launcher = local(folder, (4, 6, 5, 7, 0), share=share)
+    grouped = [msgspec.structs.replace(order(f"g{number}"), pool="grouped") for number in range(4)]
+    await launcher.start([grouped[0], grouped[1], grouped[2], order("other")])
+    await runs(folder, "g0", "g1", "g2", "other")
+    assert [begun(folder, one)[0].split()[-1] for one in ("g0", "g1", "g2", "other")] == ["4", "6", "5", "0"]
+    with pytest.raises(LauncherError, match="another: it needs 1 GPUs, and 0 of 1 are free"):
+        await launcher.start([order("another")])
+    # What has ended leaves its place to the next one.
+    await launcher.stop(["g1"], 30.0)
+    await seen(launcher, lambda found: "g1" not in found)
+    await launcher.start([grouped[3]])
+    await runs(folder, "g3")
+    assert begun(folder, "g3")[0].split()[-1] == "6"
+    command = launcher._command(grouped[2], f"unix:{folder}/g2.sock", [5])
+    assert list(command[-6:]) == ["--group", "grouped-1", "--group-gpus", "2", "--gpu", "0"]
+    # One that was started before the configuration changed is in no group.
+    assert share.options([0]) == []
 
 
 async def test_without_gpus_none_are_named(folder: Path) -> None:

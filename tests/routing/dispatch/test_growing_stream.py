@@ -38,8 +38,7 @@ async def fleet_of(*sizes: dict[str, Any], wide_tokens: int = 64 * 32) -> AsyncI
         engines = [engine_of(policy=CapacityPolicy.MAX_UTILIZATION, **size) for size in sizes]
         found = [await stack.enter_async_context(serving(engine)) for engine in engines]
         fleet = await stack.enter_async_context(fleet_at(*(address for _, address in found)))
-        fleet.launched = (HELD if wide_tokens else 0, wide_tokens)
-        fleet._refresh()
+        fleet.launch(HELD if wide_tokens else 0, wide_tokens)
         yield fleet
 
 

@@ -146,8 +146,7 @@ async def test_nobody_looks_for_the_longest_answer_where_no_shape_changes() -> N
         begun = await world.start(world.replicas[0], 1, length=500)
         assert [status.longest for status in world.fleet.statuses()] == [0, 0]
         # Launchers make other shapes of the model.
-        world.fleet.launched = (1000, 4000)
-        world.fleet._refresh()
+        world.fleet.launch(1000, 4000)
         assert [status.longest for status in world.fleet.statuses()] == [3 + 500, 0]
         begun.stream.close()
 

@@ -124,6 +124,12 @@ CASES = {
         {UP + REPLICA: always(0), state("connecting"): always(1)},
         {UP + REPLICA: always(0), state("drained"): always(1)},
     ),
+    "ReshapeControllerGone": Case(
+        8, {"penstock_reshape_controller_up": always(0)}, {"penstock_reshape_controller_up": always(1)}
+    ),
+    "ReshapeEventsLost": Case(
+        10, {"penstock_reshape_events_lost_total": "0x5 3x30"}, {"penstock_reshape_events_lost_total": always(3)}
+    ),
     "HostGroupStaysInChange": Case(
         5,
         {place("changing"): always(1)},

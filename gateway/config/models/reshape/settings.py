@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from gateway.config.base import Record
 
+_KvTokens = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _PoolName = Annotated[str, Meta(min_length=1, max_length=48)]
 
 
@@ -15,12 +16,13 @@ class Relaunch(Record, frozen=True, kw_only=True):
     narrow: Annotated[_PoolName, Meta(description="Name of the pool of narrow replicas, which has a `launcher`.")]
     wide: Annotated[_PoolName, Meta(description="Name of the pool of wide ones, with the same launcher.")]
     narrow_kv_tokens: Annotated[
-        int,
-        Meta(ge=1, le=1_000_000_000, description="KV tokens that a narrow replica holds, as its engine's log says."),
-    ]
+        _KvTokens | None,
+        Meta(description="KV tokens that a narrow replica holds; unset: what the pool's replicas last told."),
+    ] = None
     wide_kv_tokens: Annotated[
-        int, Meta(ge=1, le=1_000_000_000, description="The same of a wide one, which may not have run yet.")
-    ]
+        _KvTokens | None,
+        Meta(description="The same of a wide one; unset: nothing is decided before one has run, as by an order."),
+    ] = None
 
 
 class Reshape(Record, frozen=True, kw_only=True):
@@ -67,6 +69,13 @@ class Reshape(Record, frozen=True, kw_only=True):
             ge=1, le=3600, description="How long a change may take in engines that make it in place; then it is undone."
         ),
     ] = 30.0
+    webhook: Annotated[
+        str | None,
+        Meta(
+            description="Address, `http://` or `https://`, that gets an event as a JSON POST when a change is done or "
+            "has failed; unset: none."
+        ),
+    ] = None
     relaunch: Annotated[
         Relaunch | None,
         Meta(

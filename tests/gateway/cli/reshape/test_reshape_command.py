@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway.cli.main import main
+from tests.gateway.reshaping import relaunched
 from tests.gateway.reshaping.shapes import ADDRESSES, World, config_of, shapes_world
 from tests.loops import bounded
 
@@ -75,6 +76,19 @@ def test_groups_are_shown(shell: Shell) -> None:
         said.split()
     )
     assert shell.json("status", "m")["models"][0]["groups"][0]["shape"] == [1, 1, 1, 1]
+
+
+def test_it_is_said_what_nothing_is_decided_for_want_of(shell: Shell) -> None:
+    async def run() -> None:
+        async with relaunched.relaunch_world(shell.url, relaunched.config_of({}, mode="advise")) as world:
+            await world.round(times=3)
+
+    bounded(run)
+    why = "nothing is decided of narrow/wide: no replica of pool narrow was ever seen"
+    assert why in " ".join(shell("status").split())
+    assert "TP1: ?, TP4: ?" in shell("status")
+    assert shell("plan", "m").startswith(f"no shape of m would be changed now\n{why}")
+    assert list(shell.json("plan", "m")["undecided"]) == ["narrow/wide"]
 
 
 def test_a_plan_changes_nothing(shell: Shell) -> None:
