@@ -27,6 +27,13 @@ class SpotPlan(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class SpotOffer(msgspec.Struct, frozen=True):
+    """What a preemptible replica costs for each hour that it serves, and how many there may be."""
+
+    price: float
+    most: int
+
+
 def worth(price: float | None, spot_price: float, interruptions: float, startup: float) -> float:
     """Return what a spot replica costs for each hour that it serves, relative to one on demand; unknown prices: 1.
 
@@ -87,6 +94,18 @@ def lost_spot(state: PoolState, spot_before: int, decided_before: int) -> bool:
     now = state.snapshot.spot_ready + state.snapshot.spot_starting
     there = state.ready + state.coming
     return spot_before >= 2 and now <= (1.0 - LOST) * spot_before and there < decided_before
+
+
+def spot_offer(state: PoolState, snapshot: Snapshot, *, wary: bool) -> SpotOffer | None:
+    """Return what `with_spot` has of a pool's replicas on preemptible capacity, and its price; None: nothing."""
+    pool, seen = state.settings, state.snapshot
+    price, interruptions = spot_market(state, snapshot)
+    if pool.price is None or price is None or not pool.spot_max:
+        return None
+    relative = worth(pool.price, price, interruptions, state.startup)
+    if wary:
+        return SpotOffer(relative * pool.price, min(pool.spot_max, seen.spot_ready + seen.spot_starting))
+    return SpotOffer(relative * pool.price, pool.spot_max) if relative < 1.0 else None
 
 
 def spot_market(state: PoolState, snapshot: Snapshot) -> tuple[float | None, float]:
