@@ -13,7 +13,7 @@ from replicas.controller.pool_state import PoolState, pool_states
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.sizing import Sizing, sized
 from replicas.controller.snapshot import Snapshot
-from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, spot_offer, with_spot
+from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, spot_offer, spot_seen, with_spot
 from replicas.controller.stability import most_now, with_wanted
 
 
@@ -78,7 +78,9 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
         wanted=with_wanted(memory.wanted, counts, now, scaling.up_seconds),
         decided=counts,
         reserve={name: spot.reserve for name, spot in spots.items()},
-        spot={name: spot.spot for name, spot in spots.items()},
+        spot_seen={
+            name: spot_seen(states[name], memory.spot_seen.get(name, 0), spot.spot) for name, spot in spots.items()
+        },
         spot_lost_at=lost_at,
     )
 
@@ -86,9 +88,7 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
 def _lost_at(memory: Memory, states: Mapping[str, PoolState], now: float) -> dict[str, float]:
     """Return when many spot replicas were lost at once, by pool."""
     lost = {
-        name: now
-        for name, state in states.items()
-        if state.seen and lost_spot(state, memory.spot.get(name, 0), memory.decided.get(name, 0))
+        name: now for name, state in states.items() if state.seen and lost_spot(state, memory.spot_seen.get(name, 0))
     }
     return {**memory.spot_lost_at, **lost}
 
