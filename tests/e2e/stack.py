@@ -20,7 +20,7 @@ PENSTOCK = Path(sys.executable).with_name("penstock")
 HEEDING = ("env", "--default-signal=INT")
 MARK = "PENSTOCK_E2E"
 MODEL = "mixtral-8x7b"
-START_SECONDS = 90.0
+START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 
 
