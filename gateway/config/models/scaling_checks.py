@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.config.models.scaling import PoolScaling
+from gateway.config.models.scaling import PoolScaling, Scaling
 from gateway.config.models.settings import Model, Pool
 from gateway.config.secret_variables import secret_variables
 from gateway.config.settings import Config
@@ -58,6 +58,7 @@ def scaling_warnings(config: Config) -> Iterator[str]:
             if pool.scaling is not None:
                 yield from _price_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling", priced, budget)
                 yield from _start_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling")
+        yield from _zero_warnings(model, f"models[{m}].scaling")
     prices = config.launchers.spot_prices
     if prices is not None and prices.file is not None and not Path(prices.file).is_file():
         yield f"launchers.spot_prices.file: {prices.file} is not there: until it is, the configured prices hold"
@@ -104,6 +105,20 @@ def _start_warnings(scaling: PoolScaling, where: str) -> Iterator[str]:
         yield (
             f"{where}.start_timeout_seconds: a replica that is not ready after {scaling.start_timeout_seconds:g} s is "
             f"ended, and a start takes {scaling.startup_seconds:g} s (startup_seconds): none may ever be ready"
+        )
+
+
+def _zero_warnings(model: Model, where: str) -> Iterator[str]:
+    bounds = [pool.scaling for pool in model.pools]
+    settings = model.scaling or Scaling()
+    waits = settings.wait_seconds
+    if settings.mode == "advise" or not bounds or any(one is None or one.min for one in bounds):
+        return
+    takes = min(one.startup_seconds for one in bounds if one is not None)
+    if waits < takes:
+        yield (
+            f"{where}.wait_seconds: requests to the model at zero wait {waits:g} s, and a start takes {takes:g} s "
+            "(startup_seconds): the first ones get 503 with retry-after"
         )
 
 

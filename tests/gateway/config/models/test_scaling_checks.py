@@ -108,6 +108,17 @@ def test_a_start_that_may_not_last_as_long_as_it_takes_is_warned_of(tmp_path: Pa
     assert warned("startup_seconds: 90, start_timeout_seconds: 91") == []
 
 
+def test_requests_that_wait_for_less_than_a_start_takes_are_warned_of(tmp_path: Path) -> None:
+    def warned(least: int, wait: int) -> list[str]:
+        pool = launched(f"min: {least}, max: 4, price_per_hour: 2, startup_seconds: 90")
+        return list(warnings_of(loaded(tmp_path, pool, model=f"scaling: {{wait_seconds: {wait}}}")))
+
+    (warning,) = warned(0, 60)
+    assert warning.startswith("models[0].scaling.wait_seconds: requests to the model at zero wait 60 s")
+    assert warned(0, 90) == []
+    assert warned(1, 60) == []
+
+
 @pytest.mark.parametrize("prices", ["{}", "{file: a, url: 'https://b'}"])
 def test_spot_prices_have_one_source(tmp_path: Path, prices: str) -> None:
     with pytest.raises(ConfigError, match=r"launchers.spot_prices: needs exactly one of file, url and command"):
