@@ -13,6 +13,7 @@ from gateway.reload.serving_config import serving_config
 from gateway.store.configured_store import open_store
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store_client import Store
+from gateway.store.store_failure import refuses
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.terminal import fail
 from protos.errors import PenstockError, StoreUnavailable
@@ -59,10 +60,11 @@ def with_store(command: str, path: Path, action: Callable[[Store, Config], Await
         config = serving_config(command, path)
         return asyncio.run(_connected(config, action))
     except StoreUnavailable as error:
-        if config.store.embedded:
+        if config.store.embedded and not refuses(error):
             return fail(command, f"the embedded store does not answer; it runs with: penstock serve --config {path}")
         reason = " ".join(str(error.__cause__ or error).split())
-        return fail(command, f"the store at {config.store.shown_url} does not answer: {reason}")
+        says = "refuses a call" if refuses(error) else "does not answer"
+        return fail(command, f"the store at {config.store.shown_url} {says}: {reason}")
     except PenstockError as error:
         return fail(command, error.message)
     except (ValueError, SocketPathError) as error:

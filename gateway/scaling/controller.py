@@ -226,7 +226,7 @@ class Controller(LeasedRounds):
             log.warning(
                 "the record of replica %.64s cannot be read (%s): it is set aside in %s, and the replica is taken over "
                 "if its launcher shows it",
-                *(id_, INTENTS, SET_ASIDE),
+                *(id_.decode("utf-8", "backslashreplace"), INTENTS, SET_ASIDE),
             )
         for place, pool in self._reconcilers.items():
             for failure in pool.failures:
@@ -370,7 +370,7 @@ class Controller(LeasedRounds):
         return [pool for one in self.models for pool in one.model.pools]
 
 
-def _set_aside(unreadable: Mapping[str, bytes]) -> list[Write]:
+def _set_aside(unreadable: Mapping[bytes, bytes]) -> list[Write]:
     writes = [Write("put", SET_ASIDE, id_, raw) for id_, raw in unreadable.items()]
     return writes + [Write("put", INTENTS, id_, b"") for id_ in unreadable]
 

@@ -15,7 +15,7 @@ NOTICE_SECONDS: Final = 2.0
 
 
 def first_replica_in(model: Model, status: ModelStatus | None, now: float) -> float:
-    """Return the seconds from `now`, on the store's clock, until the model may serve; below 0 where it is late.
+    """Return the seconds from `now`, on the store's clock, until the model may serve.
 
     `status` None: nothing is known but the configuration. A model of prefill and decode replicas needs one of each.
     Infinite: nothing starts, since an operator has paused the model or set all its pools to 0.
@@ -43,8 +43,9 @@ def _is_kept_at_zero(status: ModelStatus) -> bool:
 def _seconds(startup: float, status: PoolStatus | None, now: float) -> float:
     if status is not None and status.startup_seconds is not None:
         startup = status.startup_seconds
-    begun = [] if status is None else [replica.since for replica in status.starting]
-    return startup - (now - min(begun)) if begun else startup + NOTICE_SECONDS
+    # A start that lasts longer than others is taken to last for as long beyond them again: nobody knows more of it.
+    left = [] if status is None else [abs(startup - (now - replica.since)) for replica in status.starting]
+    return min(left, default=startup + NOTICE_SECONDS)
 
 
 class FirstReplicas:
@@ -76,7 +77,7 @@ class FirstReplicas:
         }
 
     def seconds(self, model: str) -> float:
-        """Return the seconds until the model may serve; below 0 where it is late."""
+        """Return the seconds until the model may serve; below 0 where that is past and nothing was read since."""
         if model not in self._expected:
             return first_replica_in(self._models[model], None, 0.0)
         return self._expected[model] - self._clock()

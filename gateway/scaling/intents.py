@@ -59,10 +59,10 @@ _DECODER: Final = msgspec.json.Decoder(Intent)
 
 
 class StoredIntents(msgspec.Struct):
-    """All intents, in the order of their ids, and by id what is stored of those that cannot be read."""
+    """All intents, in the order of their ids, and what is stored of those that cannot be read, by id as stored."""
 
     intents: list[Intent]
-    unreadable: dict[str, bytes]
+    unreadable: dict[bytes, bytes]
 
 
 async def stored_intents(storage: Storage) -> StoredIntents:
@@ -73,16 +73,15 @@ async def stored_intents(storage: Storage) -> StoredIntents:
     """
     found = StoredIntents([], {})
     for field, raw in sorted((await storage.hgetall(INTENTS)).items()):
-        id_ = field.decode("utf-8", "backslashreplace")
         try:
             intent = _DECODER.decode(raw)
         except UNREADABLE:
-            found.unreadable[id_] = raw
+            found.unreadable[field] = raw
             continue
-        if intent.id == id_:
+        if intent.id.encode() == field:
             found.intents.append(intent)
         else:
-            found.unreadable[id_] = raw
+            found.unreadable[field] = raw
     return found
 
 

@@ -54,11 +54,13 @@ class PoolCounts(msgspec.Struct):
 
 
 def counts_of(intents: Sequence[Intent], facts: PoolFacts) -> PoolCounts:
-    """Sort a pool's intents."""
+    """Sort a pool's intents. One that will be taken away counts as gone: the decision of now replaces it."""
     counts = PoolCounts([], [], [])
     for intent in intents:
         step = step_of(intent, facts)
-        if intent.state != "run" or step is LaunchStep.STOPPING:
+        seen = facts.observed.get(intent.id)
+        doomed = seen is not None and seen.preempted_at is not None
+        if intent.state != "run" or step is LaunchStep.STOPPING or doomed:
             counts.stopping.append(intent)
         elif step is LaunchStep.READY:
             counts.ready.append(intent)

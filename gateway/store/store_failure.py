@@ -13,6 +13,7 @@ from redis.exceptions import (
     AuthenticationWrongNumberOfArgsError,
     InvalidResponse,
     NoPermissionError,
+    ResponseError,
 )
 
 from gateway.config.store.address import StoreAddress
@@ -37,6 +38,19 @@ class StoreFailure(Exception):
     def __init__(self, text: str, *, refused: bool) -> None:
         super().__init__(text)
         self.refused = refused
+
+
+def store_problem(error: Exception) -> str:
+    """Say in a few words why a call raised StoreUnavailable: the store is away, or it is there and refuses the call."""
+    cause = error.__cause__ or error
+    reason = " ".join(str(cause).split())
+    return f"the store refuses a call: {reason}" if refuses(error) else f"the store is away: {reason}"
+
+
+def refuses(error: Exception) -> bool:
+    """Whether a call raised StoreUnavailable because the store has answered, and will not do it."""
+    cause = error.__cause__
+    return cause.refused if isinstance(cause, StoreFailure) else isinstance(cause, ResponseError)
 
 
 def silent(address: StoreAddress, seconds: float) -> TimeoutError:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from replicas.controller.fleet_capacity import FleetCapacity
-from replicas.controller.mix import PoolRange, best_within
-from replicas.controller.plan import Plan, cost
+from replicas.controller.mix import PoolRange, best_within, cost
+from replicas.controller.plan import Plan
 from replicas.controller.scaling_settings import ModelScaling
 
 #: Times the budget that a decision may cost.
@@ -18,11 +18,13 @@ def gated(
     rate: float,
     counts: Mapping[str, int],
 ) -> Plan | None:
-    """Return what the budget buys, with the share of the load that it serves in time; None where it is kept to."""
-    if scaling.budget is None:
+    """Return what the budget buys, with the share of the load that it serves in time; None where it is kept to.
+
+    Where no price is known nobody can say what that is.
+    """
+    if scaling.budget is None or all(pool.price is None for pool in scaling.pools if not pool.fixed):
         return None
-    prices = {pool.name: pool.price for pool in pools}
-    wanted = cost(counts, prices)
+    wanted = cost(counts, pools)
     if wanted <= TOLERATED * scaling.budget:
         return None
     bought, served = best_within(pools, capacity, rate, scaling.budget)

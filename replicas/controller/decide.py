@@ -1,7 +1,6 @@
 """One decision about a model's size: what the load asks for, kept within bounds and reached as fast as it may be."""
 
 from collections.abc import Mapping
-from math import inf
 
 import msgspec
 
@@ -14,7 +13,7 @@ from replicas.controller.pool_state import PoolState, pool_states
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.sizing import Sizing, sized
 from replicas.controller.snapshot import Snapshot
-from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, with_spot
+from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, spot_offer, spot_seen, with_spot
 from replicas.controller.stability import most_now, with_wanted
 
 
@@ -23,13 +22,16 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
     now = snapshot.now
     memory = observed(scaling, memory, snapshot)
     states = pool_states(scaling, snapshot, memory)
-    pools = ranges(states, deciding_prices(scaling.pools))
+    lost_at = _lost_at(memory, states, now)
+    wary = {name for name, at in lost_at.items() if 0 <= now - at < WARY_SECONDS}
+    offers = {name: spot_offer(state, snapshot, wary=name in wary) for name, state in states.items()}
+    spot = {name: offer for name, offer in offers.items() if offer is not None}
+    pools = ranges(states, deciding_prices(scaling.pools), spot)
     idle = _idle(scaling, memory, now)
     sizing = idle or sized(scaling, memory, snapshot, states, pools)
     memory = sizing.memory
     reasons, warnings = list(sizing.reasons), [*_missing(states), *sizing.warnings]
     counts, spots = {}, {}
-    lost_at = dict(memory.spot_lost_at)
     scaled = {name: state for name, state in states.items() if not state.settings.fixed}
     for name, state in scaled.items():
         count = min(max(sizing.counts[name] if state.seen else state.counted, state.settings.min), state.most)
@@ -45,11 +47,8 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
             if count != snapshot.pinned[name]:
                 warnings.append(f"Pool {name} is set to {snapshot.pinned[name]}, and has {count} at most.")
         counts[name] = count
-        if state.seen and lost_spot(state, memory.spot.get(name, 0), memory.decided.get(name, 0)):
-            lost_at[name] = now
         price, interruptions = spot_market(state, snapshot)
-        wary = 0 <= now - lost_at.get(name, -inf) < WARY_SECONDS
-        spots[name] = with_spot(state, count, price, interruptions, wary=wary)
+        spots[name] = with_spot(state, count, price, interruptions, wary=name in wary)
         if spots[name].reason:
             reasons.append(spots[name].reason)
     # Replicas that do not come to be ready count as well, for as long as they are there; not where an operator has set
@@ -79,9 +78,19 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
         wanted=with_wanted(memory.wanted, counts, now, scaling.up_seconds),
         decided=counts,
         reserve={name: spot.reserve for name, spot in spots.items()},
-        spot={name: spot.spot for name, spot in spots.items()},
+        spot_seen={
+            name: spot_seen(states[name], memory.spot_seen.get(name, 0), spot.spot) for name, spot in spots.items()
+        },
         spot_lost_at=lost_at,
     )
+
+
+def _lost_at(memory: Memory, states: Mapping[str, PoolState], now: float) -> dict[str, float]:
+    """Return when many spot replicas were lost at once, by pool."""
+    lost = {
+        name: now for name, state in states.items() if state.seen and lost_spot(state, memory.spot_seen.get(name, 0))
+    }
+    return {**memory.spot_lost_at, **lost}
 
 
 def _idle(scaling: ModelScaling, memory: Memory, now: float) -> Sizing | None:

@@ -30,11 +30,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     `settled_at` when what runs has last changed, `short_at` when it was last too little, `settle_seconds` what either
     takes to be no more felt. `served` is the highest rate per GPU that was served in time. `startup` has the seconds
     that starts have taken, by pool, `oldest_start` how long the oldest has lasted so far, and `ready` how many were
-    ready. `decided` are the counts that the load
-    asked for last, `reserve` what was wanted beyond them in case spot replicas are lost, `spot` the spot ones wanted,
-    and `spot_lost_at` when many of these were lost. What was learned by outcome: `factor` corrects the capacity,
-    `headroom` is the share of growths that is prepared for, `weights` are those of signals by pool, and `pending` have
-    no outcome yet.
+    ready. `decided` are the counts that the load asked for last, `reserve` what was wanted beyond them in case spot
+    replicas are lost, `spot_seen` how many of the spot ones that are still wanted have been there, and `spot_lost_at`
+    when many of these were lost. What was learned by outcome: `factor` corrects the capacity, `headroom` is the share
+    of growths that is prepared for, `weights` are those of signals by pool, and `pending` have no outcome yet.
     """
 
     at: float | None = None
@@ -52,7 +51,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     ready: Mapping[str, int] = {}
     decided: Mapping[str, int] = {}
     reserve: Mapping[str, int] = {}
-    spot: Mapping[str, int] = {}
+    spot_seen: Mapping[str, int] = {}
     spot_lost_at: Mapping[str, float] = {}
     outage: Outage | None = None
     settled_at: float | None = None

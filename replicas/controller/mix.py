@@ -13,7 +13,10 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class PoolRange:
-    """The counts that a pool may have, and the price of a replica and hour that decides between pools."""
+    """The counts that a pool may have, and the price of a replica and hour that decides between pools.
+
+    Up to `spot_most` of those beyond `spot_after` cost `spot_price`; None: there is no preemptible capacity.
+    """
 
     name: str
     role: Role
@@ -21,6 +24,21 @@ class PoolRange:
     most: int
     price: float
     running: int = 0
+    spot_price: float | None = None
+    spot_after: int = 0
+    spot_most: int = 0
+
+    def cost(self, count: int) -> float:
+        """Return what `count` replicas cost an hour."""
+        if self.spot_price is None:
+            return self.price * count
+        spot = min(max(count - self.spot_after, 0), self.spot_most)
+        return self.price * (count - spot) + self.spot_price * spot
+
+    @property
+    def least_price(self) -> float:
+        """What one replica more costs an hour at least."""
+        return self.price if self.spot_price is None else min(self.price, self.spot_price)
 
 
 def deciding_prices(pools: Sequence[PoolScaling]) -> dict[str, float]:
@@ -78,7 +96,7 @@ class _Search:
             return
         if depth == len(self._ranges) - 1:
             self._counts[pool.name] = low
-            self._take(cost + low * pool.price)
+            self._take(cost + pool.cost(low))
             # A mix of the same cost may be nearer to what runs where a price is 0.
             if pool.price == 0 and pool.running > low:
                 self._counts[pool.name] = min(pool.running, pool.most)
@@ -87,17 +105,17 @@ class _Search:
             high = self._alone_enough(depth)
             for count in range(high, low - 1, -1):
                 self._counts[pool.name] = count
-                self.look(depth + 1, cost + count * pool.price)
+                self.look(depth + 1, cost + pool.cost(count))
         self._counts[pool.name] = pool.least
 
     def _least_cost(self, depth: int, cost: float) -> float:
         """What a mix costs at least with the counts of the pools before `depth`: as if parts of replicas ran."""
         rest = self._ranges[depth:]
-        cost += sum(pool.price * pool.least for pool in rest)
+        cost += sum(pool.cost(pool.least) for pool in rest)
         if not self._bounds:
             return cost
         missing = self._rate - sum(count * self._bounds[name] for name, count in self._counts.items())
-        cheapest = min((pool.price / self._bounds[pool.name] for pool in rest), default=0.0)
+        cheapest = min((pool.least_price / self._bounds[pool.name] for pool in rest), default=0.0)
         return cost + max(0.0, missing) * cheapest
 
     def _least_enough(self, depth: int) -> int | None:
@@ -143,16 +161,20 @@ def best_within(
     """
     least = {pool.name: pool.least for pool in ranges}
     most = capacity.rate({pool.name: pool.most for pool in ranges})
-    prices = {pool.name: pool.price for pool in ranges}
     best, low, high = least, min(capacity.rate(least), rate), min(rate, most)
     for _ in range(12):
         middle = (low + high) / 2
         mix = cheapest_mix(ranges, capacity, middle)
-        if mix is not None and sum(prices[name] * count for name, count in mix.items()) <= budget + 1e-9:
+        if mix is not None and cost(mix, ranges) <= budget + 1e-9:
             best, low = mix, middle
         else:
             high = middle
     return best, min(rate, capacity.rate(best))
+
+
+def cost(counts: Mapping[str, int], ranges: Sequence[PoolRange]) -> float:
+    """Return what counts cost an hour."""
+    return sum(pool.cost(counts[pool.name]) for pool in ranges)
 
 
 def _serves(capacity: FleetCapacity, counts: Mapping[str, int], rate: float) -> bool:
@@ -160,4 +182,4 @@ def _serves(capacity: FleetCapacity, counts: Mapping[str, int], rate: float) -> 
 
 
 def _worth(pool: PoolRange, capacity: FleetCapacity) -> float:
-    return capacity.most(pool.name) / max(pool.price, 1e-9)
+    return capacity.most(pool.name) / max(pool.least_price, 1e-9)

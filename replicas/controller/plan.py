@@ -7,8 +7,9 @@ import msgspec
 
 from protos.types import Role
 from replicas.controller.fleet_capacity import FleetCapacity
-from replicas.controller.mix import PoolRange, cheapest_mix
+from replicas.controller.mix import PoolRange, cheapest_mix, cost
 from replicas.controller.pool_state import PoolState
+from replicas.controller.spot import SpotOffer
 
 #: Capacity beyond what is needed that must be left when replicas go, relative to it.
 SPARE = 0.03
@@ -29,8 +30,10 @@ def counted(states: Mapping[str, PoolState]) -> dict[str, int]:
     return {name: state.counted for name, state in states.items()}
 
 
-def ranges(states: Mapping[str, PoolState], prices: Mapping[str, float]) -> list[PoolRange]:
-    """Return what counts each pool may have."""
+def ranges(
+    states: Mapping[str, PoolState], prices: Mapping[str, float], spot: Mapping[str, SpotOffer]
+) -> list[PoolRange]:
+    """Return what counts each pool may have, at which prices."""
     return [
         PoolRange(
             name,
@@ -39,6 +42,9 @@ def ranges(states: Mapping[str, PoolState], prices: Mapping[str, float]) -> list
             most=state.most,
             price=prices[name],
             running=state.counted,
+            spot_price=spot[name].price if name in spot else None,
+            spot_after=state.settings.min,
+            spot_most=spot[name].most if name in spot else 0,
         )
         for name, state in states.items()
     ]
@@ -79,8 +85,7 @@ def with_less(
     kept = now if fewer is None else fewer
     if change_mix:
         other = cheapest_mix(pools, capacity, rate)
-        prices = {pool.name: pool.price for pool in pools}
-        if other is not None and cost(other, prices) < (1.0 - SAVING) * cost(kept, prices):
+        if other is not None and cost(other, pools) < (1.0 - SAVING) * cost(kept, pools):
             counts = {name: max(count, kept[name]) for name, count in other.items()}
             if counts != now and any(counts[name] > now[name] for name in counts):
                 return Plan(counts=counts, reason=f"Another mix of shapes saves more than {SAVING:.0%}.")
@@ -100,7 +105,7 @@ def least_serving(pools: Sequence[PoolRange]) -> dict[str, int]:
         chosen = [_cheapest(pools, role) for role in roles]
         parts = [pool for pool in chosen if pool is not None]
         if len(parts) == len(roles):
-            options.append((sum(pool.price for pool in parts if not pool.least), len(parts), parts))
+            options.append((sum(pool.cost(1) for pool in parts if not pool.least), len(parts), parts))
     if options:
         _, _, parts = min(options, key=lambda option: option[:2])
         for pool in parts:
@@ -108,12 +113,7 @@ def least_serving(pools: Sequence[PoolRange]) -> dict[str, int]:
     return counts
 
 
-def cost(counts: Mapping[str, int], prices: Mapping[str, float]) -> float:
-    """Return what counts cost an hour."""
-    return sum(count * prices[name] for name, count in counts.items())
-
-
 def _cheapest(pools: Sequence[PoolRange], role: Role) -> PoolRange | None:
     some = [pool for pool in pools if pool.role is role and pool.most > 0]
     # One that runs anyway costs nothing; of others, one that runs already is there sooner.
-    return min(some, key=lambda pool: (pool.least == 0, pool.price, not pool.running, pool.name), default=None)
+    return min(some, key=lambda pool: (pool.least == 0, pool.cost(1), not pool.running, pool.name), default=None)

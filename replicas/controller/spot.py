@@ -9,7 +9,7 @@ from replicas.controller.snapshot import Snapshot
 
 #: After spot capacity has been lost, what is missing is started on demand for so long.
 WARY_SECONDS = 1800.0
-#: Share of the spot replicas that were wanted whose loss at once makes wary, from two on.
+#: Share of the spot replicas that were there and are wanted whose loss makes wary, from two on.
 LOST = 0.5
 #: Probability that no more spot replicas are lost within a start-up time than the reserve has.
 SURE = 0.999
@@ -25,6 +25,13 @@ class SpotPlan(msgspec.Struct, frozen=True, kw_only=True):
     spot: int
     reserve: int
     reason: str
+
+
+class SpotOffer(msgspec.Struct, frozen=True):
+    """What a preemptible replica costs for each hour that it serves, and how many there may be."""
+
+    price: float
+    most: int
 
 
 def worth(price: float | None, spot_price: float, interruptions: float, startup: float) -> float:
@@ -58,7 +65,7 @@ def with_spot(state: PoolState, count: int, spot_price: float | None, interrupti
     pool, seen = state.settings, state.snapshot
     burst = max(0, min(count - pool.min, pool.spot_max))
     cheap = 1.0 if spot_price is None else worth(pool.price, spot_price, interruptions, state.startup)
-    spot_now = seen.spot_ready + seen.spot_starting
+    spot_now = _spot_now(state)
     if wary:
         use, reserve = min(burst, spot_now), 0
         reason = f"Preemptible replicas of pool {pool.name} were lost, so new ones are on demand."
@@ -79,14 +86,33 @@ def with_spot(state: PoolState, count: int, spot_price: float | None, interrupti
     )
 
 
-def lost_spot(state: PoolState, spot_before: int, decided_before: int) -> bool:
-    """Whether so many of the spot replicas that were wanted have gone at once that new ones are not to be relied on.
+def lost_spot(state: PoolState, seen_before: int) -> bool:
+    """Whether so many spot replicas have gone that new ones are not to be relied on.
 
-    Where more are missing than are gone since, as after a decision for more, they have not been there yet.
+    `seen_before` is from `spot_seen`: what a slow launcher has not even been asked for is not lost.
     """
-    now = state.snapshot.spot_ready + state.snapshot.spot_starting
-    there = state.ready + state.coming
-    return spot_before >= 2 and now <= (1.0 - LOST) * spot_before and there < decided_before
+    return seen_before >= 2 and _spot_now(state) <= (1.0 - LOST) * seen_before
+
+
+def spot_seen(state: PoolState, seen_before: int, wanted: int) -> int:
+    """Return how many spot replicas have been there, as far as they are wanted."""
+    return min(max(seen_before, _spot_now(state)), wanted)
+
+
+def _spot_now(state: PoolState) -> int:
+    return state.snapshot.spot_ready + state.snapshot.spot_starting
+
+
+def spot_offer(state: PoolState, snapshot: Snapshot, *, wary: bool) -> SpotOffer | None:
+    """Return what `with_spot` has of a pool's replicas on preemptible capacity, and its price; None: nothing."""
+    pool = state.settings
+    price, interruptions = spot_market(state, snapshot)
+    if pool.price is None or price is None or not pool.spot_max:
+        return None
+    relative = worth(pool.price, price, interruptions, state.startup)
+    if wary:
+        return SpotOffer(relative * pool.price, min(pool.spot_max, _spot_now(state)))
+    return SpotOffer(relative * pool.price, pool.spot_max) if relative < 1.0 else None
 
 
 def spot_market(state: PoolState, snapshot: Snapshot) -> tuple[float | None, float]:

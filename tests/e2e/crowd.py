@@ -14,7 +14,10 @@ from tests.e2e.stack import Stack
 class Crowd:
     """Asks a model at `rate` requests a second, which may be changed, from `start` until `stop`."""
 
-    def __init__(self, stack: Stack, model: str, rate: float, *, words: int = 300, tokens: int = 100) -> None:
+    def __init__(
+        self, stack: Stack, model: str, rate: float, *, words: int = 300, tokens: int = 100, key: str = ""
+    ) -> None:
+        """`key` is whose requests these are; empty: the stack's own key."""
         self.rate = rate
         self.answered = 0
         self.open = 0
@@ -23,6 +26,7 @@ class Crowd:
         self._stack = stack
         self._model = model
         self._words, self._tokens = words, tokens
+        self._key = key or stack.key
         self._began = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -68,7 +72,8 @@ class Crowd:
         body["messages"] = [{"role": "user", "content": content}]
         reader, writer = await asyncio.open_connection("127.0.0.1", self._stack.port)
         try:
-            writer.write(request_bytes(self._stack, orjson.dumps(body), headers={"Connection": "close"}))
+            headers = {"Connection": "close", "Authorization": f"Bearer {self._key}"}
+            writer.write(request_bytes(self._stack, orjson.dumps(body), headers=headers))
             answer = await reader.read(-1)
         finally:
             writer.close()

@@ -1,7 +1,8 @@
 """An operator's commands for `launcher: command`: `launcher_hook.py CONFIG start|observe|stop`.
 
 They start processes of this machine as the local launcher does. While the file `hang` lies beside the configuration
-each start takes a minute; what it started is there nevertheless.
+each start takes a minute; what it started is there nevertheless. What runs on preemptible capacity is taken away at the
+time that the file `preempted` has, in seconds since the epoch.
 """
 
 import asyncio
@@ -34,7 +35,10 @@ def main(path: Path, action: str) -> None:
     elif action == "stop":
         asyncio.run(launcher.stop(given["ids"], given["grace_seconds"]))
     else:
-        found = {"replicas": [{name: getattr(one, name) for name in TOLD} for one in asyncio.run(launcher.observe())]}
+        shown = [{name: getattr(one, name) for name in TOLD} for one in asyncio.run(launcher.observe())]
+        notice = path.parent / "preempted"
+        taken = float(notice.read_text()) if notice.exists() else None
+        found = {"replicas": [one | {"preempted_at": taken} if one["spot"] else one for one in shown]}
     sys.stdout.buffer.write(msgspec.json.encode(found))
 
 

@@ -205,10 +205,8 @@ def test_a_store_that_stands_still_in_the_middle_of_a_start(known: ScaledSite) -
     known.wait_for(1, seconds=90)
 
 
-@pytest.fixture
-def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
-    """One whose launcher is commands of the operator's own, which a test can make hang."""
-    text = shipped_config(HASTY)
+def hooked_site(tmp_path: Path, text: str) -> ScaledSite:
+    """A site whose launcher is commands of the operator's own, in place of the local one of `text`."""
     hooked = yaml.safe_load(text)
     (tmp_path / "local.yaml").write_text(text)
     hook = [sys.executable, "-m", "tests.e2e.launcher_hook", str(tmp_path / "local.yaml")]
@@ -217,7 +215,13 @@ def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
     for model in hooked["models"]:
         model["pools"][0]["launcher"] = "command"
         del model["pools"][0]["simulated"]  # the hooks have their own configuration
-    made = ScaledSite(tmp_path, yaml.safe_dump(hooked, sort_keys=False))
+    return ScaledSite(tmp_path, yaml.safe_dump(hooked, sort_keys=False))
+
+
+@pytest.fixture
+def commanded(tmp_path: Path) -> Iterator[ScaledSite]:
+    """One whose launcher's commands a test can make hang."""
+    made = hooked_site(tmp_path, shipped_config(HASTY))
     try:
         made.start()
         made.wait_for(1)
@@ -240,6 +244,50 @@ def test_a_launcher_that_hangs_starts_nothing_twice(commanded: ScaledSite, tmp_p
     commanded.wait_for(1)
     crowd.stop(90)
     assert crowd.failures == []
+
+
+@pytest.fixture
+def preemptible(tmp_path: Path) -> Iterator[ScaledSite]:
+    """One with a base on demand and up to five more on preemptible capacity, and a tenant of each end of the tiers."""
+    tenants = [{"name": "paying", "tier": "gold"}, {"name": "trial", "tier": "bronze"}]
+    text = shipped_config(HASTY, tenants=tenants)
+    assert "price_per_hour: 2.5" in text
+    spot = "price_per_hour: 2.5\n      spot_max: 5\n      spot_price_per_hour: 0.8"
+    made = hooked_site(tmp_path, text.replace("price_per_hour: 2.5", spot))
+    try:
+        made.start()
+        made.wait_for(1)
+        yield made
+    finally:
+        made.close()
+
+
+def key_of(site: ScaledSite, tenant: str) -> str:
+    made = site.stack.run("keys", "create", "--name", tenant, "--tenant", tenant, "--json")
+    assert made.returncode == 0, made.stderr
+    key: str = json.loads(made.stdout)["key"]
+    return key
+
+
+@pytest.mark.drill
+def test_all_preemptible_replicas_are_lost_at_once(preemptible: ScaledSite, tmp_path: Path) -> None:
+    """The base serves the highest tier, whatever else waits, until others have been started on demand."""
+    preemptible.set(4)
+    preemptible.wait_for(4)
+    assert (preemptible.pool().spot_ready, preemptible.pool().spot_wanted) == (3, 3)
+    paying = Crowd(preemptible.stack, MODEL, rate=2.0, key=key_of(preemptible, "paying"))
+    trial = Crowd(preemptible.stack, MODEL, rate=8.0, key=key_of(preemptible, "trial"))
+    paying.start()
+    trial.start()
+    eventually(lambda: paying.answered >= 3 and trial.answered >= 8, "answers come", 60)
+    (tmp_path / "preempted").write_text(str(time.time() + 60))
+    eventually(lambda: preemptible.pool().spot_ready == 0, "they are drained", 60)
+    preemptible.wait_for(4, seconds=120)
+    assert (preemptible.pool().spot_ready, preemptible.pool().spot_wanted) == (0, 0)
+    paying.stop(90)
+    trial.stop(90)
+    assert paying.failures == []
+    assert [one for one in trial.failures if " 503 " not in one and " 429 " not in one] == []
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.config.models.scaling import PoolScaling
+from gateway.config.models.scaling import PoolScaling, Scaling
 from gateway.config.models.settings import Model, Pool
 from gateway.config.secret_variables import secret_variables
 from gateway.config.settings import Config
@@ -55,13 +55,13 @@ def scaling_warnings(config: Config) -> Iterator[str]:
     """Yield a sentence for what is valid and most likely not meant; it begins with the path."""
     for m, model in enumerate(config.models):
         scaled = [(p, pool) for p, pool in enumerate(model.pools) if pool.scaling is not None]
+        priced = any(pool.scaling is not None and pool.scaling.price_per_hour is not None for _, pool in scaled)
+        budget = model.scaling is not None and model.scaling.budget_per_hour is not None
         for p, pool in scaled:
-            if pool.scaling is not None and pool.scaling.price_per_hour is None:
-                hint = "no price: it counts as the dearest shape" if len(scaled) > 1 else "no price: no cost is known"
-                budget = ", and the budget bounds nothing" if model.scaling and model.scaling.budget_per_hour else ""
-                yield f"models[{m}].pools[{p}].scaling.price_per_hour: {hint}{budget}"
-            if pool.scaling is not None and pool.scaling.spot_max:
-                yield from _spot_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling")
+            if pool.scaling is not None:
+                yield from _price_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling", priced, budget)
+                yield from _start_warnings(pool.scaling, f"models[{m}].pools[{p}].scaling")
+        yield from _zero_warnings(model, f"models[{m}].scaling")
     prices = config.launchers.spot_prices
     if prices is not None and prices.file is not None and not Path(prices.file).is_file():
         yield f"launchers.spot_prices.file: {prices.file} is not there: until it is, the configured prices hold"
@@ -90,12 +90,39 @@ def _secret_problems(config: Config) -> Iterator[tuple[str, str]]:
         yield "launchers.spot_prices.secrets", "only for a command"
 
 
-def _spot_warnings(scaling: PoolScaling, where: str) -> Iterator[str]:
-    spot, usual = scaling.spot_price_per_hour, scaling.price_per_hour
+def _price_warnings(scaling: PoolScaling, where: str, priced: bool, budget: bool) -> Iterator[str]:
+    """`priced`: some pool of the model has a price; `budget`: the model has one."""
+    if scaling.price_per_hour is None:
+        hint = "it counts as the dearest shape" if priced else "no cost is known"
+        bounded = ", in the budget as well" if priced else ", and the budget bounds nothing"
+        yield f"{where}.price_per_hour: no price: {hint}{bounded if budget else ''}"
+    spot, usual = scaling.spot_price_per_hour if scaling.spot_max else None, scaling.price_per_hour
     if spot is not None and usual is not None and spot >= usual:
         yield (
             f"{where}.spot_price_per_hour: {spot:g} is not below price_per_hour, {usual:g}, so preemptible capacity is "
             "used only where launchers.spot_prices tells a lower one"
+        )
+
+
+def _start_warnings(scaling: PoolScaling, where: str) -> Iterator[str]:
+    if scaling.start_timeout_seconds <= scaling.startup_seconds:
+        yield (
+            f"{where}.start_timeout_seconds: a replica that is not ready after {scaling.start_timeout_seconds:g} s is "
+            f"ended, and a start takes {scaling.startup_seconds:g} s (startup_seconds): none may ever be ready"
+        )
+
+
+def _zero_warnings(model: Model, where: str) -> Iterator[str]:
+    bounds = [pool.scaling for pool in model.pools]
+    settings = model.scaling or Scaling()
+    waits = settings.wait_seconds
+    if settings.mode == "advise" or not bounds or any(one is None or one.min for one in bounds):
+        return
+    takes = min(one.startup_seconds for one in bounds if one is not None)
+    if waits < takes:
+        yield (
+            f"{where}.wait_seconds: requests to the model at zero wait {waits:g} s, and a start takes {takes:g} s "
+            "(startup_seconds): the first ones get 503 with retry-after"
         )
 
 

@@ -36,7 +36,7 @@ class Write(msgspec.Struct, frozen=True):
 
     what: str
     key: str
-    field: str
+    field: str | bytes
     value: bytes
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gateway.fleets.discovery.announcements import Announcements, Channels
 from gateway.scaling.leasing.lease import RENEW_SECONDS, Holder, Lease, LeaseLost
+from gateway.store.store_failure import store_problem
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,8 @@ class LeasedRounds(ABC):
         self._role = role
         #: Set when the next round shall not wait.
         self._hurry = asyncio.Event()
-        self._state = ""
+        #: What was said last of the lease and of rounds.
+        self._said = {"lease": "", "round": ""}
 
     async def run(self, channels: Channels | None = None) -> None:
         """Hold rounds whenever this process has the lease, until cancelled; at once when `channels` say so."""
@@ -57,13 +59,13 @@ class LeasedRounds(ABC):
         try:
             await self.lease.renew()
         except StoreUnavailable as error:
-            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
+            self._say("lease", store_problem(error), logging.WARNING)
             return
         holder = self.lease.holder
         if self.lease.held is not None:
-            self._note(f"this process is the {self._role}", logging.INFO)
+            self._say("lease", f"this process is the {self._role}", logging.INFO)
         elif holder is not None:
-            self._note(f"{holder.name} is the {self._role}", logging.INFO)
+            self._say("lease", f"{holder.name} is the {self._role}", logging.INFO)
 
     async def round(self) -> None:
         """Look and act once, if this process may."""
@@ -73,9 +75,11 @@ class LeasedRounds(ABC):
         try:
             await self._act(holder)
         except StoreUnavailable as error:
-            self._note(f"the store is away: {error.__cause__ or error}", logging.WARNING)
+            self._say("round", store_problem(error), logging.WARNING)
         except LeaseLost:
-            self._note(f"another {self._role} acts now", logging.WARNING)
+            self._say("round", f"another {self._role} acts now", logging.WARNING)
+        else:
+            self._said["round"] = ""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -102,7 +106,7 @@ class LeasedRounds(ABC):
                 log.exception("renewing the lease of the %s", self._role)
             await asyncio.sleep(RENEW_SECONDS)
 
-    def _note(self, state: str, level: int) -> None:
-        if state != self._state:
-            self._state = state
+    def _say(self, of: str, state: str, level: int) -> None:
+        if state not in self._said.values():
             log.log(level, "%s", state)
+        self._said[of] = state

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from gateway.cli.main import main
 from gateway.store.embedded import EmbeddedStore
@@ -255,6 +256,11 @@ def test_the_embedded_store_is_found_beside_the_file(state_dir: Path, capsys: py
     server = EmbeddedStore(state_dir / ".penstock")
     server.start()
     assert main(["keys", "create", "--name", "k", "--config", str(path)]) == 0
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", 1)
+    capsys.readouterr()
+    assert main(["keys", "create", "--name", "l", "--config", str(path)]) == 1
+    assert " refuses a call: " in capsys.readouterr().err
     server.stop()
 
 

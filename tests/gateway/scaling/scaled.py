@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from gateway.fleets.reports import Reporter
 from gateway.scaling.controller import Controller
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.intents import Intent, read_intents
+from gateway.scaling.model_controller import RememberingScaler
 from gateway.scaling.settings import scaled_models
 from gateway.scaling.status import ModelStatus, read_status
 from gateway.store.store_client import Store
@@ -131,12 +132,14 @@ class World:
         #: Replicas whose engines make no steps, as their workers see it.
         self.wedged: set[str] = set()
 
-    def controller(self, name: str = "one") -> Controller:
+    def controller(
+        self, name: str = "one", scaler: Callable[[ModelScaling], RememberingScaler] = FakeScaler
+    ) -> Controller:
         return Controller(
             self.store,
             scaled_models(self.config),
             {"local": self.launcher},
-            FakeScaler,
+            scaler,
             name,
             clock=lambda: self.now,
             id_of=self._id,
@@ -185,6 +188,10 @@ class World:
         """Have these replicas, or all that were started, register as ready."""
         for id_ in ids or list(self.launcher.replicas):
             await register(self.store, self.registration(id_))
+
+    def preempt(self, id_: str, at: float) -> None:
+        """Have the launcher tell that a replica is taken away."""
+        self.launcher.replicas[id_] = msgspec.structs.replace(self.launcher.replicas[id_], preempted_at=at)
 
     async def gone(self, id_: str) -> None:
         """Have a replica end by itself, and its launcher forget it."""

@@ -11,8 +11,8 @@ from gateway.scaling.scaling_registry import ScalingRegistry
 from gateway.scaling.settings import scaled_models
 from gateway.scaling.stored_decisions import read_decisions
 from gateway.store.lua_script import Script
-from protos.launch_step import LaunchStep
 from protos.types import Shape
+from replicas.controller.model_scaler import ModelScaler
 from replicas.launchers.launcher import ReplicaOrder
 from tests.gateway.scaling.scaled import scaled_config, scaled_world, scaler_of, want
 from tests.loops import until
@@ -181,18 +181,7 @@ async def test_spot_replicas_are_counted_apart_and_a_preempted_one_is_drained_in
         assert (status.pools[0].spot_ready, status.cost_per_hour) == (2, 3.0)
         intents = await world.intents()
         doomed = next(id_ for id_, intent in intents.items() if intent.spot)
-        shown = world.launcher.replicas[doomed]
-        now = one._clock.now()
-        world.launcher.replicas[doomed] = type(shown)(
-            id=doomed,
-            model="m",
-            pool="p",
-            step=LaunchStep.PROCESS,
-            since=0.0,
-            address=shown.address,
-            spot=True,
-            preempted_at=now + 30.0,
-        )
+        world.preempt(doomed, one._clock.now() + 30.0)
         world.in_flight = {doomed: 3}
         await world.ready()
         await world.round(one)
@@ -206,6 +195,24 @@ async def test_spot_replicas_are_counted_apart_and_a_preempted_one_is_drained_in
         assert learned.spot_hours * 3600.0 == pytest.approx(2.0, abs=2.5)
         await world.round(one)
         assert scaler_of(one).snapshots[-1].interruptions_per_hour == {"p": pytest.approx(0.1)}
+
+
+async def test_when_all_spot_replicas_are_to_be_taken_away_others_start_on_demand(store_url: str) -> None:
+    async with scaled_world(store_url, min=1, spot_max=5, spot_price_per_hour=0.5) as world:
+        one = world.controller(scaler=ModelScaler)
+        await ScalingRegistry(world.store, world.config).set_replicas("m", "p", 4, "a")
+        for _ in range(3):
+            await world.round(one)
+            await world.ready()
+        before = await world.intents()
+        spot = [id_ for id_, intent in before.items() if intent.spot]
+        assert (len(before), len(spot)) == (4, 3)
+        for id_ in spot:
+            world.preempt(id_, one._clock.now() + 100.0)
+        await world.round(one, times=2)
+        running = [intent for intent in (await world.intents()).values() if intent.state == "run"]
+        assert len(running) == 4
+        assert not any(intent.spot for intent in running)
 
 
 async def test_decisions_are_recorded_and_the_next_controller_knows_them(store_url: str) -> None:

@@ -24,10 +24,17 @@ def test_without_a_controller_it_is_what_the_configuration_says() -> None:
 
 
 def test_a_start_that_is_under_way_counts_from_its_beginning() -> None:
-    told = model(pools=[pool(starting=[progress(1, "load"), progress(2, "load", since=NOW - 3.0)])])
-    assert first_replica_in(scaled(), told, NOW) == pytest.approx(-1.5), "it began 8 s ago, and such starts take 6.5 s"
+    told = model(pools=[pool(starting=[progress(1, "load", since=NOW - 5.0), progress(2, "load", since=NOW - 3.0)])])
+    assert first_replica_in(scaled(), told, NOW) == pytest.approx(1.5), "the first began 5 s ago, and they take 6.5 s"
     unmeasured = model(pools=[pool(starting=[progress(1, "load")], startup_seconds=None)])
     assert first_replica_in(scaled(), unmeasured, NOW) == 112.0
+
+
+def test_a_start_that_is_late_is_expected_to_be_late_by_as_much_again() -> None:
+    late = model(pools=[pool(starting=[progress(1, "load", since=NOW - 56.5)])])
+    assert first_replica_in(scaled(), late, NOW) == pytest.approx(50.0), "such starts take 6.5 s"
+    helped = model(pools=[pool(starting=[progress(1, "load", since=NOW - 56.5), progress(2, "load", since=NOW)])])
+    assert first_replica_in(scaled(), helped, NOW) == pytest.approx(6.5), "another one has begun since"
 
 
 def test_where_nothing_is_started_yet_it_takes_a_whole_start() -> None:

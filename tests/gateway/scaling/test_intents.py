@@ -32,3 +32,16 @@ async def test_an_intent_that_cannot_be_read_is_set_aside_and_its_replica_taken_
         want(one, 3)
         await world.round(one)
         assert len(world.launcher.starts) == 3, "all else goes on"
+
+
+async def test_an_intent_whose_id_is_no_text_is_set_aside_once(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoil = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        await world.store.run(spoil, [INTENTS], [b"\xff", "{"])
+        await world.round(one, times=3)
+        assert await world.store.hgetall(SET_ASIDE) == {b"\xff": b"{"}
+        assert await world.store.hgetall(INTENTS) == {}
+        assert sum("\\xff" in message for message in caplog.messages) == 1

@@ -259,6 +259,42 @@ def test_the_budget_is_kept_to_and_what_it_costs_is_said() -> None:
     assert decision.pools["p"].needed > 6
 
 
+def test_a_budget_bounds_nothing_where_no_price_is_known() -> None:
+    priced = pool("q", 0, 1, shape=Shape(2), price=3.0)
+    for pools, few in (([pool(most=20)], False), ([pool(most=20), priced], True)):
+        model = scaling(*pools, budget=3.0, up_replicas=20)
+        decision = ModelScaler(model).decide(snapshot(5.0, 10.0, {one.name: ready(1) for one in pools}))
+        assert (decision.pools["p"].wanted < 3) is few
+        assert any("budget" in warning for warning in decision.warnings) is few
+
+
+def test_the_budget_buys_preemptible_capacity_at_its_price() -> None:
+    spot = pool(least=1, most=20, price=3.0, spot_max=19, spot_price=0.5)
+    known = ModelScaler(scaling(spot, budget=6.0, up_replicas=20))
+    decision = known.decide(snapshot(5.0, 10.0, {"p": ready(1)}))
+    found = decision.pools["p"]
+    assert found.wanted > 6
+    assert found.wanted - found.spot == 1
+    assert decision.cost is not None
+    assert decision.cost <= 9.0
+    # Lost at once and started on demand instead, they would cost more than that.
+    for now in range(10, 60, 5):
+        known.decide(snapshot(float(now), 10.0, {"p": ready(found.wanted, spot_ready=found.spot)}))
+    lost = known.decide(snapshot(60.0, 10.0, {"p": ready(1)}))
+    assert lost.pools["p"].wanted == 2
+    assert any("of the load in time" in warning for warning in lost.warnings)
+
+
+def test_the_mix_goes_by_the_prices_that_are_paid() -> None:
+    cheap = pool("a", 0, 9, price=3.0)
+    for spot_price, chosen in ((None, "a"), (0.5, "b")):
+        other = pool("b", 0, 9, price=4.0, spot_max=9 if spot_price else 0, spot_price=spot_price)
+        decision = ModelScaler(scaling(cheap, other, up_replicas=9)).decide(
+            snapshot(5.0, 6.0, {"a": ready(0), "b": ready(0)})
+        )
+        assert {name for name, one in decision.pools.items() if one.wanted} == {chosen}
+
+
 def test_cost_is_unknown_where_a_price_is() -> None:
     assert scaler().decide(snapshot(5.0, 1.0, {"p": ready(1)})).cost is None
 

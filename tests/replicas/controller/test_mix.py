@@ -10,7 +10,8 @@ from replicas.controller.fleet_capacity import FleetCapacity
 from replicas.controller.mix import PoolRange, best_within, cheapest_mix, deciding_prices
 from tests.replicas.controller.samples import pool, scaling
 
-#: role, rate of one, slots, price, least, most, running
+#: role, rate of one, slots, price, least, most, running, (spot price, on demand before it, spot at most)
+Spot = tuple[float | None, int, int]
 POOLS = st.lists(
     st.tuples(
         st.sampled_from(list(Role)),
@@ -20,6 +21,7 @@ POOLS = st.lists(
         st.integers(0, 2),
         st.integers(0, 4),
         st.integers(0, 5),
+        st.tuples(st.sampled_from([None, 0.3, 0.7]), st.integers(0, 2), st.integers(0, 3)),
     ),
     min_size=1,
     max_size=3,
@@ -33,10 +35,10 @@ def replica(rate: float, slots: float = 1.0, seconds: float = 10.0) -> ReplicaCa
     )
 
 
-def fleet(pools: list[tuple[Role, float, float, float, int, int, int]]) -> tuple[list[PoolRange], FleetCapacity]:
+def fleet(pools: list[tuple[Role, float, float, float, int, int, int, Spot]]) -> tuple[list[PoolRange], FleetCapacity]:
     ranges = [
-        PoolRange(f"p{at}", role, least, least + more, price, running)
-        for at, (role, _, _, price, least, more, running) in enumerate(pools)
+        PoolRange(f"p{at}", role, least, least + more, price, running, *spot)
+        for at, (role, _, _, price, least, more, running, spot) in enumerate(pools)
     ]
     known = {f"p{at}": replica(rate, slots) for at, (_, rate, slots, *_) in enumerate(pools)}
     model = scaling(*(pool(f"p{at}", role=role) for at, (role, *_) in enumerate(pools)))
@@ -46,7 +48,7 @@ def fleet(pools: list[tuple[Role, float, float, float, int, int, int]]) -> tuple
 @given(POOLS, st.floats(0.01, 40))
 @settings(max_examples=60)
 def test_no_mix_that_serves_as_much_is_cheaper(
-    pools: list[tuple[Role, float, float, float, int, int, int]], rate: float
+    pools: list[tuple[Role, float, float, float, int, int, int, Spot]], rate: float
 ) -> None:
     ranges, capacity = fleet(pools)
     costs = []
@@ -54,7 +56,7 @@ def test_no_mix_that_serves_as_much_is_cheaper(
         named = {each.name: count for each, count in zip(ranges, counts, strict=True)}
         if capacity.rate(named) >= rate:
             changes = sum(abs(named[each.name] - each.running) for each in ranges)
-            costs.append((round(sum(each.price * named[each.name] for each in ranges), 9), changes))
+            costs.append((round(paid(ranges, named), 9), changes))
     found = cheapest_mix(ranges, capacity, rate)
     if not costs:
         assert found is None
@@ -62,8 +64,17 @@ def test_no_mix_that_serves_as_much_is_cheaper(
     assert found is not None
     assert capacity.rate(found) >= rate * (1 - 1e-6)
     assert all(each.least <= found[each.name] <= each.most for each in ranges)
-    cost = round(sum(each.price * found[each.name] for each in ranges), 9)
-    assert cost <= min(costs)[0]
+    assert round(paid(ranges, found), 9) <= min(costs)[0]
+
+
+def paid(ranges: list[PoolRange], counts: dict[str, int]) -> float:
+    """What the replicas cost one by one."""
+    total = 0.0
+    for each in ranges:
+        for at in range(counts[each.name]):
+            on_spot = each.spot_price is not None and each.spot_after <= at < each.spot_after + each.spot_most
+            total += each.spot_price if each.spot_price is not None and on_spot else each.price
+    return total
 
 
 def test_of_equal_mixes_the_nearest_to_what_runs_is_taken() -> None:

@@ -98,6 +98,20 @@ def test_the_reserve_is_no_capacity_that_is_given_back() -> None:
     assert len(set(totals[20:])) == 1
 
 
+def test_what_a_slow_launcher_has_not_started_yet_is_not_lost() -> None:
+    known = ModelScaler(market())
+    for now in range(0, 60, 5):
+        found = known.decide(snapshot(float(now), 6.0, {"p": ready(3)}))
+        assert found.pools["p"].spot >= 2
+    seen = ready(3, spot_starting=found.pools["p"].spot, starting=[1.0] * found.pools["p"].spot)
+    assert known.decide(snapshot(60.0, 6.0, {"p": seen})).pools["p"].spot >= 2
+    # They are lost one after the other, and none comes in their place.
+    for left, spot in ((2, True), (1, False)):
+        seen = ready(3 + left, spot_ready=left)
+        wary = any("were lost" in reason for reason in known.decide(snapshot(67.0 - left, 6.0, {"p": seen})).reasons)
+        assert wary is not spot
+
+
 def test_after_losing_all_spot_at_once_others_start_on_demand() -> None:
     known = ModelScaler(market())
     on_demand, spot = 3, 0

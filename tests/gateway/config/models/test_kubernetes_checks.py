@@ -8,8 +8,8 @@ from gateway.config.load import load_config
 from gateway.config.models import kubernetes_checks
 from gateway.config.settings import Config
 
-SCALING = "scaling: {min: 0, max: 4, price_per_hour: 2}"
-SPOT = "scaling: {min: 0, max: 4, price_per_hour: 2, spot_max: 2, spot_price_per_hour: 1}"
+SCALING = "scaling: {min: 0, max: 4, startup_seconds: 60, price_per_hour: 2}"
+SPOT = "scaling: {min: 0, max: 4, startup_seconds: 60, price_per_hour: 2, spot_max: 2, spot_price_per_hour: 1}"
 LAUNCHED = "launcher: kubernetes"
 
 

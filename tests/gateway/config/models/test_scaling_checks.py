@@ -91,6 +91,32 @@ def test_a_shape_without_a_price_is_warned_of(tmp_path: Path) -> None:
     (warning,) = warnings_of(config)
     assert warning.startswith("models[0].pools[0].scaling.price_per_hour: no price")
     assert "budget bounds nothing" in warning
+    second = f"}}, {{name: b, engine: simulated, {launched('min: 0, max: 1, price_per_hour: 2')}"
+    config = loaded(tmp_path, launched("min: 1, max: 4") + second, model="scaling: {budget_per_hour: 4}")
+    (warning,) = warnings_of(config)
+    assert warning.endswith("it counts as the dearest shape, in the budget as well")
+
+
+def test_a_start_that_may_not_last_as_long_as_it_takes_is_warned_of(tmp_path: Path) -> None:
+    def warned(scaling: str) -> list[str]:
+        return list(warnings_of(loaded(tmp_path, launched(f"min: 1, max: 4, price_per_hour: 2, {scaling}"))))
+
+    (warning,) = warned("startup_seconds: 90, start_timeout_seconds: 90")
+    assert warning.startswith(
+        "models[0].pools[0].scaling.start_timeout_seconds: a replica that is not ready after 90 s"
+    )
+    assert warned("startup_seconds: 90, start_timeout_seconds: 91") == []
+
+
+def test_requests_that_wait_for_less_than_a_start_takes_are_warned_of(tmp_path: Path) -> None:
+    def warned(least: int, wait: int) -> list[str]:
+        pool = launched(f"min: {least}, max: 4, price_per_hour: 2, startup_seconds: 90")
+        return list(warnings_of(loaded(tmp_path, pool, model=f"scaling: {{wait_seconds: {wait}}}")))
+
+    (warning,) = warned(0, 60)
+    assert warning.startswith("models[0].scaling.wait_seconds: requests to the model at zero wait 60 s")
+    assert warned(0, 90) == []
+    assert warned(1, 60) == []
 
 
 @pytest.mark.parametrize("prices", ["{}", "{file: a, url: 'https://b'}"])
