@@ -61,10 +61,10 @@ class Cluster:
 
     def _formed(self, node: int) -> bool:
         with self.client(node) as client:
-            info, slots = client.execute_command("CLUSTER", "INFO"), client.execute_command("CLUSTER", "SLOTS")
-            known = client.execute_command("CLUSTER NODES")
-        # A node that has heard of another one's slots may have no link to it yet, and what it publishes is then lost.
-        linked = len(known) == len(self.ports) and all(other["connected"] for other in known.values())
+            info, slots, links = (client.execute_command("CLUSTER", part) for part in ("INFO", "SLOTS", "LINKS"))
+        # A node that knows another one's slots may have no link to it yet, or does not know whose the link is that the
+        # other one has to it: what is published meanwhile is lost. A link is listed once it is known to be a node's.
+        linked = len(links) == 2 * (len(self.ports) - 1)
         return linked and "cluster_state:ok" in str(info) and len(slots) == len(self.ports)
 
     def flush(self) -> None:
