@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
+from gateway.filtering.database_files import DatabaseFiles
 from gateway.store.embedded import EmbeddedStore
 from observability.logs import RateLimit
+from safety.patterns import keep_databases
 from tests.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 
 # How long an example takes says more about the machine's other work than about ours, and what one run has found the
@@ -25,6 +28,13 @@ def pytest_collection_finish() -> None:
     """What all tests share lives as long as they do: no collection of garbage is to look at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def databases_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A run's processes share the filters' databases: one takes seconds to compile."""
+    folder = tmp_path_factory.getbasetemp()
+    keep_databases(DatabaseFiles((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "filters"))
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,6 @@ from gateway.store.embedded import _binary
 from tests.certificates import Signed
 from tests.ports import free_port
 
-
 #: In milliseconds: how often a Sentinel asks and tells, and after which stall of its own it trusts nothing for a while.
 _PERIODS = ("info-period", 100, "ping-period", 100, "ask-period", 100, "publish-period", 100, "tilt-trigger", 60_000)
 

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.filtering.database_files import DatabaseFiles
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.limits import limits_batcher as limits_batcher
-from safety.patterns import keep_databases
 from tests.cluster import Cluster, cluster
-
-
-@pytest.fixture(scope="session", autouse=True)
-def databases_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Gateways of one session share the filters' databases: one takes seconds to compile."""
-    keep_databases(DatabaseFiles(tmp_path_factory.mktemp("filters")))
 
 
 @pytest.fixture(scope="session")
