@@ -14,6 +14,7 @@ import redis
 
 from gateway.store import with_parent
 from gateway.store.embedded import _binary
+from tests.loops import SOON_SECONDS
 from tests.ports import free_port
 
 SLOTS = 16384
@@ -78,9 +79,9 @@ class Cluster:
             process.wait()
 
 
-def _until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def _until(condition: Callable[[], object]) -> None:
     """Nodes find each other by themselves, and nothing tells when they have."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SOON_SECONDS
     while True:
         with contextlib.suppress(redis.exceptions.RedisError):
             if condition():

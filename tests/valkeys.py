@@ -16,6 +16,7 @@ import redis
 from gateway.store import with_parent
 from gateway.store.embedded import _binary
 from tests.certificates import Signed
+from tests.loops import SOON_SECONDS
 from tests.ports import free_port
 
 #: In milliseconds: how often a Sentinel asks and tells, and after which stall of its own it trusts nothing for a while.
@@ -87,9 +88,9 @@ class Valkey:
         self.process.wait()
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def eventually(condition: Callable[[], object]) -> None:
     """Servers start and find each other by themselves, and nothing tells when they have."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SOON_SECONDS
     while True:
         with contextlib.suppress(redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
             if condition():
