@@ -24,17 +24,23 @@ settings.register_profile("penstock", settings.get_profile("search"), derandomiz
 settings.load_profile("penstock")
 
 
+#: Tells the workers of a run where the filters' databases are.
+_FILTERS = "TEST_FILTERS_FOLDER"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a run's processes share the filters' databases, from collection on: one takes seconds to compile."""
+    if _FILTERS not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="penstock-filters-", ignore_cleanup_errors=True)
+        os.environ[_FILTERS] = folder.name
+        config.add_cleanup(lambda: os.environ.pop(_FILTERS) and folder.cleanup())
+    keep_databases(DatabaseFiles(Path(os.environ[_FILTERS])))
+
+
 def pytest_collection_finish() -> None:
     """What all tests share lives as long as they do: no collection of garbage is to look at it again."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def databases_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A run's processes share the filters' databases: one takes seconds to compile."""
-    folder = tmp_path_factory.getbasetemp()
-    keep_databases(DatabaseFiles((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "filters"))
 
 
 @pytest.fixture(autouse=True)
