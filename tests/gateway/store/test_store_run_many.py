@@ -221,7 +221,9 @@ def _move(made: Cluster, key: str, source: int, target: int) -> None:
         slot = left.execute_command("CLUSTER", "KEYSLOT", key)
         left.delete(key)
         name = right.execute_command("CLUSTER", "MYID")
-        for node in range(len(made.ports)):
+        # The newest epoch's word counts: what the one that had the slot has said meanwhile takes it back otherwise.
+        right.execute_command("CLUSTER", "BUMPEPOCH")
+        for node in sorted(range(len(made.ports)), key=target.__ne__):
             with made.client(node) as client:
                 client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
 
