@@ -5,6 +5,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if _FILTERS not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="penstock-filters-", ignore_cleanup_errors=True)
         os.environ[_FILTERS] = folder.name
-        config.add_cleanup(lambda: os.environ.pop(_FILTERS) and folder.cleanup())
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(partial(os.environ.__delitem__, _FILTERS))
     keep_databases(DatabaseFiles(Path(os.environ[_FILTERS])))
 
 
