@@ -1,15 +1,34 @@
 """Fixtures for the gateway's tests: a cluster beside the single store of all tests."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gateway.config.safety.settings import Safety
+from gateway.filtering.filters.build_filters import text_filters
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.limits import limits_batcher as limits_batcher
 from tests.cluster import Cluster, cluster
+
+
+@functools.cache
+def _compile(safety: bytes) -> None:
+    settings = msgspec.json.decode(safety, type=Safety)
+    for prompts in (True, False):
+        text_filters(settings, prompts=prompts)
+
+
+@pytest.fixture(autouse=True)
+def filters_are_compiled(request: pytest.FixtureRequest) -> None:
+    """Before the test, whose bound a busy machine would need for it alone: it takes seconds."""
+    safety = getattr(request.module, "SAFETY", None)
+    if safety is not None:
+        _compile(msgspec.json.encode(safety))
 
 
 @pytest.fixture(scope="session")

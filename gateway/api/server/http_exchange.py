@@ -249,7 +249,7 @@ class HttpExchange:
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
-                self._cut_short = True
+                self._cut_short = bool(message.get("more_body", False))
                 raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
             if size == self.content_length or not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -113,6 +113,11 @@ async def test_the_rest_of_a_body_is_read_after_the_answer() -> None:
 
 async def test_where_nothing_more_comes_nothing_is_waited_for() -> None:
     async with wired() as wire:
+        whole = wire.exchange()
+        wire.put(b"abcde", more=False)
+        with pytest.raises(BodyTooLarge):
+            await whole.body(4)
+        await whole.discard_rest()
         await wire.exchange().discard_rest()
         await wire.exchange((b"content-length", b"0")).discard_rest()
         # A client that asks for leave to send its body sends none after an answer.
