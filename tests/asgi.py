@@ -22,9 +22,10 @@ from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store_client import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
+from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
 from replicas.engine import Engine
-from tests.harness import MODEL, serving, tekken
+from tests.harness import MODEL, serving, tekken, tekken_hash
 from tests.loops import BOUND_SECONDS, until
 
 CHAT = "/v1/chat/completions"
@@ -251,6 +252,10 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
         patch.setattr(
             "gateway.server.serve_model.load_tokenizer",
             lambda source, shared: load_tokenizer(None, shared) if source is None else tekken(),
+        )
+        patch.setattr(
+            "gateway.server.serve_model.tokenizer_hash",
+            lambda loaded: tekken_hash() if loaded is tekken() else tokenizer_hash(loaded),
         )
         app: Any = gateway.server.app.build(config)
         incoming: asyncio.Queue[Any] = asyncio.Queue()

@@ -14,6 +14,7 @@ import redis
 
 from gateway.store import with_parent
 from gateway.store.embedded import _binary
+from tests.loops import SOON_SECONDS
 from tests.ports import free_port
 
 SLOTS = 16384
@@ -61,10 +62,10 @@ class Cluster:
 
     def _formed(self, node: int) -> bool:
         with self.client(node) as client:
-            info, slots = client.execute_command("CLUSTER", "INFO"), client.execute_command("CLUSTER", "SLOTS")
-            known = client.execute_command("CLUSTER NODES")
-        # A node that has heard of another one's slots may have no link to it yet, and what it publishes is then lost.
-        linked = len(known) == len(self.ports) and all(other["connected"] for other in known.values())
+            info, slots, links = (client.execute_command("CLUSTER", part) for part in ("INFO", "SLOTS", "LINKS"))
+        # A node that knows another one's slots may have no link to it yet, or does not know whose the link is that the
+        # other one has to it: what is published meanwhile is lost. A link is listed once it is known to be a node's.
+        linked = len(links) == 2 * (len(self.ports) - 1)
         return linked and "cluster_state:ok" in str(info) and len(slots) == len(self.ports)
 
     def flush(self) -> None:
@@ -78,9 +79,9 @@ class Cluster:
             process.wait()
 
 
-def _until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def _until(condition: Callable[[], object]) -> None:
     """Nodes find each other by themselves, and nothing tells when they have."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SOON_SECONDS
     while True:
         with contextlib.suppress(redis.exceptions.RedisError):
             if condition():

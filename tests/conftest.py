@@ -2,16 +2,20 @@
 
 import gc
 import logging
+import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
+from gateway.filtering.database_files import DatabaseFiles
 from gateway.store.embedded import EmbeddedStore
 from observability.logs import RateLimit
+from safety.patterns import keep_databases
 from tests.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 
 # How long an example takes says more about the machine's other work than about ours, and what one run has found the
@@ -19,6 +23,20 @@ from tests.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("penstock", settings.get_profile("search"), derandomize=True)
 settings.load_profile("penstock")
+
+
+#: Tells the workers of a run where the filters' databases are.
+_FILTERS = "TEST_FILTERS_FOLDER"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a run's processes share the filters' databases, from collection on: one takes seconds to compile."""
+    if _FILTERS not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="penstock-filters-", ignore_cleanup_errors=True)
+        os.environ[_FILTERS] = folder.name
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(partial(os.environ.__delitem__, _FILTERS))
+    keep_databases(DatabaseFiles(Path(os.environ[_FILTERS])))
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 #: Below them is what needs privileges, or is well known.
 _FIRST = 10_000
+#: How far above a port its neighbour is, which is nobody's port.
+_NEIGHBOUR = 10_000
 #: Test runs, and each one's workers, begin at places of their own.
 _numbers = itertools.count(os.getpid() * 997)
 
@@ -17,7 +19,7 @@ def free_port() -> int:
     those that it hands out, to servers as to clients. The neighbour is for a cluster's own talk.
     """
     handed_out = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
-    count = max(1000, handed_out - 2 * _FIRST)
+    count = max(1000, min(_NEIGHBOUR, handed_out - _FIRST - _NEIGHBOUR))
     for number in itertools.islice(_numbers, count):
         port = _FIRST + number % count
         with socket.socket() as found:

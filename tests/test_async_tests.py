@@ -62,6 +62,22 @@ async def test_hangs():
     )
 
 
+def test_one_that_hangs_where_it_expects_a_cancellation_fails_too(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.loops.BOUND_SECONDS", 0.05)
+    result = outcome(
+        pytester,
+        """
+async def test_hangs():
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.Event().wait()
+""",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *It has not ended within 0.05 s."])
+
+
 def test_a_timeout_of_the_test_itself_is_not_taken_for_the_bound(pytester: pytest.Pytester) -> None:
     result = outcome(
         pytester,

@@ -16,7 +16,11 @@ import redis
 from gateway.store import with_parent
 from gateway.store.embedded import _binary
 from tests.certificates import Signed
+from tests.loops import SOON_SECONDS
 from tests.ports import free_port
+
+#: In milliseconds: how often a Sentinel asks and tells, and after which stall of its own it trusts nothing for a while.
+_PERIODS = ("info-period", 100, "ping-period", 100, "ask-period", 100, "publish-period", 100, "tilt-trigger", 60_000)
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,9 @@ class Valkey:
         self.process.wait()
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def eventually(condition: Callable[[], object]) -> None:
     """Servers start and find each other by themselves, and nothing tells when they have."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SOON_SECONDS
     while True:
         with contextlib.suppress(redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
             if condition():
@@ -101,9 +105,11 @@ def valkeys(
 ) -> Iterator[list[Valkey]]:
     """So many servers, the first of which is the others' primary; they keep nothing on disk."""
     login = () if password is None else ("--requirepass", password, "--masterauth", password)
+    # A primary would wait five seconds for further replicas before it sends anything to the first one.
+    options = ("--save", "", "--repl-diskless-sync-delay", "0", *login)
     servers: list[Valkey] = []
     try:
-        servers.extend(Valkey(folder, "--save", "", *login, password=password, tls=tls) for _ in range(number))
+        servers.extend(Valkey(folder, *options, password=password, tls=tls) for _ in range(number))
         for server in servers[1:]:
             server.follow(servers[0])
             eventually(partial(_is_linked, server))
@@ -134,7 +140,8 @@ def sentinels(
     made: list[Valkey] = []
     lines = [
         f"sentinel monitor main 127.0.0.1 {primary.port} {number // 2 + 1}",
-        "sentinel down-after-milliseconds main 300",
+        # Servers of a busy machine are silent for a while, too.
+        "sentinel down-after-milliseconds main 2000",
         "sentinel failover-timeout main 2000",
     ]
     if servers is not None:
@@ -146,6 +153,10 @@ def sentinels(
             settings = folder / f"sentinel-{index}.conf"
             settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
             made.append(Valkey(folder, str(settings), "--sentinel", password=own, tls=tls))
+        for one in made:
+            with one.client() as client:
+                # Otherwise it looks at servers and at other Sentinels every few seconds.
+                client.execute_command("SENTINEL DEBUG", *_PERIODS)
         for one in made:
             eventually(partial(_knows, one, number - 1))
         yield made

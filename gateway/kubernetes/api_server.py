@@ -264,7 +264,9 @@ def _config(kubeconfig: str | None) -> SingleConfig:
 
 
 def _parameters(config: SingleConfig) -> ConnectionParams:
-    verify = verify_cluster(config.cluster, config.user or User(), config.abs_file)
+    # To read all authorities takes a while, and a server of this machine (`kubectl proxy`) has no certificate.
+    plain = config.cluster.server.startswith("http://")
+    verify = False if plain else verify_cluster(config.cluster, config.user or User(), config.abs_file)
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     if hasattr(socket, "TCP_KEEPIDLE"):
         names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)

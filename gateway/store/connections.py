@@ -1,6 +1,7 @@
 """Settings and pools of connections for an address."""
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from redis.asyncio import ConnectionPool, SSLConnection, UnixDomainSocketConnect
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
+from redis.driver_info import DriverInfo
 
 from gateway.config.store.address import StoreAddress, parse_address
 
@@ -46,12 +48,18 @@ def followed_login(url: str, read: Callable[[], str]) -> Login:
     return login
 
 
+@functools.cache
+def _driver() -> DriverInfo:
+    """What a connection says of its client. By itself each would look its version up anew, for milliseconds."""
+    return DriverInfo()
+
+
 def connection_settings(address: StoreAddress, login: Login | None) -> dict[str, Any]:
     """The settings of connections that the address has, their login among them.
 
     They try nothing again: a script whose reply was lost may have run, and callers know what may be repeated.
     """
-    settings = {**address.options, "retry": Retry(NoBackoff(), 0)}
+    settings = {**address.options, "retry": Retry(NoBackoff(), 0), "driver_info": _driver()}
     if login is not None and address.password is not None:
         return {**settings, "credential_provider": _Credentials(login)}
     return {**settings, "username": address.username, "password": address.password}

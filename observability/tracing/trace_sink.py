@@ -5,6 +5,7 @@ alone.
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import threading
@@ -144,7 +145,8 @@ class TraceSink:
 
         def close() -> None:
             self._processor.shutdown()  # type: ignore[no-untyped-call]
-            if not loop.is_closed():
+            # Whoever gave up waiting may have closed the loop.
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
         # Not one of the event loop's own threads, for which the process would wait at its end.

@@ -9,7 +9,6 @@ import pytest
 from protos.launch_step import LaunchStep
 from replicas.launchers.launcher import LaunchedReplica, Launcher
 from tests.launched import command, ended, local, order
-from tests.loops import SOON_SECONDS
 from tests.played_workloads import ClosingLauncher, cluster_beside
 
 Make = Callable[[], Launcher]
@@ -28,9 +27,8 @@ def make(request: pytest.FixtureRequest, state_dir: Path) -> Iterator[Make]:
 
 async def seen(launcher: Launcher, wanted: Callable[[dict[str, LaunchedReplica]], bool]) -> dict[str, LaunchedReplica]:
     """Observe until that is seen."""
-    async with asyncio.timeout(SOON_SECONDS):
-        while not wanted(found := {one.id: one for one in await launcher.observe()}):
-            pass
+    while not wanted(found := {one.id: one for one in await launcher.observe()}):
+        pass
     return found
 
 

@@ -1,23 +1,34 @@
 """Fixtures for the gateway's tests: a cluster beside the single store of all tests."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from gateway.filtering.database_files import DatabaseFiles
+from gateway.config.safety.settings import Safety
+from gateway.filtering.filters.build_filters import text_filters
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.limits import limits_batcher as limits_batcher
-from safety.patterns import keep_databases
 from tests.cluster import Cluster, cluster
 
 
-@pytest.fixture(scope="session", autouse=True)
-def databases_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Gateways of one session share the filters' databases: one takes seconds to compile."""
-    keep_databases(DatabaseFiles(tmp_path_factory.mktemp("filters")))
+@functools.cache
+def _compile(safety: bytes) -> None:
+    settings = msgspec.json.decode(safety, type=Safety)
+    for prompts in (True, False):
+        text_filters(settings, prompts=prompts)
+
+
+@pytest.fixture(autouse=True)
+def filters_are_compiled(request: pytest.FixtureRequest) -> None:
+    """Before the test, whose bound a busy machine would need for it alone: it takes seconds."""
+    safety = getattr(request.module, "SAFETY", None)
+    if safety is not None:
+        _compile(msgspec.json.encode(safety))
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ async def follow(services: Services, exchange: HttpExchange, tenant: str, respon
     found = await store.follow(tenant, response_id, 0)
     if not found.background:
         raise InvalidRequest("Only responses that were created in the background can be streamed.", param="stream")
-    exchange.deadline = services.intake.deadline(None)
+    exchange.limit(services.intake.deadline(None))
     known, last = 0, after
     await exchange.start_stream()
     try:

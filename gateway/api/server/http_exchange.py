@@ -83,7 +83,7 @@ class HttpExchange:
     """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
 
     # Defaults of what most requests never set: they cost a request nothing.
-    #: The task that reads the body, which runs the request: a time limit cancels it.
+    #: The task that runs the request, once it reads the body or has a limit: its time limits cancel it.
     _task: asyncio.Task[Any] | None = None
     _watcher: asyncio.Task[None] | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -249,7 +249,7 @@ class HttpExchange:
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:
-                self._cut_short = True
+                self._cut_short = bool(message.get("more_body", False))
                 raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
             if size == self.content_length or not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -257,13 +257,19 @@ class HttpExchange:
 
     async def discard_rest(self) -> None:
         """Read the rest of the body after the answer, so that a client that still writes gets the answer."""
-        headers = self._headers
         # HTTP/2 ends a stream without its connection. A client that waits for leave to write its body does not get it.
-        if self._scope.get("http_version") == "2" or b"expect" in headers:
+        if self._scope.get("http_version") == "2" or b"expect" in self._headers:
             return
-        unread = self._cut_short if self._task is not None else self.content_length or b"transfer-encoding" in headers
-        if unread:
+        if self._cut_short if self._task is not None else self._has_body():
             await discard_body(self._receive, self.content_length or 0)
+
+    def _has_body(self) -> bool:
+        return bool(self.content_length) or b"transfer-encoding" in self._headers
+
+    def limit(self, deadline: float) -> None:
+        """End this task's request, whose body is not read, at a monotonic time, also if its client reads nothing."""
+        self._task, self._cut_short = asyncio.current_task(), self._has_body()
+        self.deadline = deadline
 
     def watch(self) -> bool:
         """Fail the handle as soon as the client is gone, from now on. False while the body is still to come."""

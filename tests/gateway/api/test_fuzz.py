@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.store.embedded import EmbeddedStore
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.harness import MODEL, engine_of, readable_corpus
-from tests.loops import leftovers, until
+from tests.loops import BOUND_SECONDS, leftovers, until
 
 pytestmark = pytest.mark.filterwarnings("error")
 FUZZ = settings(
@@ -30,7 +30,7 @@ class Bench:
 
     def request(self, method: str, path: str, body: bytes, headers: Any = None, *, leave: bool = False) -> Answer:
         async def main() -> Answer:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(BOUND_SECONDS):
                 call = self.client.call(method, path, headers)
                 call.put(body)
                 if leave:

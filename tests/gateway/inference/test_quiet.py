@@ -216,14 +216,16 @@ async def test_replicas_that_fail(store_url: str, log: Log) -> None:
 
 async def test_clients_that_leave_or_take_nothing(store_url: str, log: Log) -> None:
     silent = SilentEngine()
-    async with quiet(log, store_url, silent, request_timeout_seconds=1.0) as client:
+    async with quiet(log, store_url, silent) as client:
         leaving = client.call("POST", CHAT)
         leaving.put(orjson.dumps({"model": MODEL, "messages": ASKED, "stream": True}))
         await silent.asked.wait()
         leaving.incoming.put_nowait({"type": "http.disconnect"})
         await until(lambda: leaving.task is not None and leaving.task.done())
         # And one that waits for longer than it may.
-        assert (await client.chat(messages=ASKED)).status == 504
+        key = (b"authorization", b"Bearer " + client.key.encode())
+        body = {"model": MODEL, "messages": ASKED}
+        assert (await client.request("POST", CHAT, body, [key, (b"x-request-timeout", b"1")])).status == 504
 
 
 def breaking(*parts: bytes) -> Any:

@@ -215,8 +215,8 @@ async def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, le
         async with guard_of(client, timeout_seconds=15.0 if leaves else 1.5) as bounded:
             asking = asyncio.ensure_future(bounded.verdict(TEXT))
             gate.let(1)
-            await until(lambda: client.gateway.models[MODEL].admission_queue.active_here())
             if leaves:
+                await until(lambda: client.gateway.models[MODEL].admission_queue.active_here())
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
             else:
@@ -224,6 +224,7 @@ async def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, le
                     await asking
             gate.open()
             await until(lambda: load()[0].load.running == load()[0].load.waiting == 0)
+        async with guard_of(client) as bounded:
             assert await bounded.verdict(TEXT) == []
 
 

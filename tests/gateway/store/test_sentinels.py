@@ -47,7 +47,7 @@ async def test_a_primary_that_dies(tmp_path: Path) -> None:
         sentinels(tmp_path, 3, old, servers="right", own="watch") as watchers,
     ):
         rest = "/main/0?sentinel_password=watch"
-        async with running(address(watchers, rest, ":right@"), timeout=2.0) as store:
+        async with running(address(watchers, rest, ":right@")) as store:
             await asyncio.gather(*(store.run(PUT, [f"k{i}"], ["v"]) for i in range(6)))
             assert await store.run_many(PUT, [("many", b"1")]) == [b"1"]
             # One of the Sentinels dies with it: the others can still agree.
@@ -66,7 +66,7 @@ async def test_a_primary_that_dies(tmp_path: Path) -> None:
             (address(watchers, rest), "it wants a password, and the address has none"),
             (address(watchers, "/other?sentinel_password=watch", ":right@"), "know no server of the name other"),
         ):
-            async with running(wrong, timeout=2.0) as store:
+            async with running(wrong) as store:
                 with pytest.raises(StoreUnavailable) as caught:
                     await store.ping()
                 assert said in str(caught.value.__cause__)
@@ -75,7 +75,7 @@ async def test_a_primary_that_dies(tmp_path: Path) -> None:
 
 async def test_a_primary_that_is_made_a_replica_and_keeps_its_connections(tmp_path: Path) -> None:
     with valkeys(tmp_path, 2) as (old, new), sentinels(tmp_path, 1, old) as watchers:
-        async with running(address(watchers, "/main/3"), timeout=2.0) as store:
+        async with running(address(watchers, "/main/3")) as store:
             await asyncio.gather(*(store.run(PUT, [f"k{i}"], ["v"]) for i in range(6)))
             await store.run_many(PUT, [("many", b"1")])
             await asyncio.to_thread(eventually, lambda: _makes_another(watchers[0]))
@@ -102,7 +102,7 @@ async def test_sentinels_and_servers_with_tls(tmp_path: Path) -> None:
     ):
         options = f"sentinel_password=watch&ssl_ca_certs={authority.ca}"
         url = address(watchers, f"/main?{options}", ":right@").replace("redis+", "rediss+")
-        async with running(url, timeout=2.0) as store:
+        async with running(url) as store:
             assert await store.run(PUT, ["k"], ["v"]) == b"v"
             await asyncio.to_thread(eventually, lambda: _makes_another(watchers[0]))
             await _until_replica(old)
@@ -133,9 +133,7 @@ async def _until_replica(server: Valkey) -> None:
 
 async def test_no_sentinel_at_all() -> None:
     ports = free_port(), free_port()
-    async with running(
-        f"redis+sentinel://:hunter2@127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/main", timeout=2.0
-    ) as store:
+    async with running(f"redis+sentinel://:hunter2@127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/main") as store:
         with pytest.raises(StoreUnavailable) as caught:
             await store.hgetall("h")
     failure = caught.value.__cause__

@@ -1,7 +1,5 @@
 import asyncio
 import contextlib
-import os
-import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +10,7 @@ from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
 from protos.errors import Source, StoreUnavailable
+from tests.gateway.tenancy.limits.worker import frozen
 from tests.loops import seconds_until
 from tests.stores import value_of
 
@@ -87,10 +86,10 @@ async def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: 
     async with running(server.url) as store:
         await asyncio.gather(*(store.run(SET, [f"k{i}"], ["v"]) for i in range(8)))
         server.stop()
-        began = time.monotonic()
+        asking = asyncio.ensure_future(value_of(store, "k0"))
+        assert await seconds_until(asking.done) < 5.0
         with pytest.raises(StoreUnavailable):
-            await value_of(store, "k0")
-        assert time.monotonic() - began < 5.0
+            await asking
         server.start()
         assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(8))) == [b"v"] * 8
     server.stop()
@@ -103,23 +102,21 @@ async def test_a_hung_store_fails_in_time_and_answers_are_never_mixed_up(state_d
     pid = server.pid
 
     try:
-        async with running(server.url, timeout=2.0, connections=4) as store:
+        async with running(server.url, connections=4) as store:
             for i in range(4):
                 await store.run(SET, [f"k{i}"], [str(i)])
-            os.kill(pid, signal.SIGSTOP)
-            began = time.monotonic()
-            asking = asyncio.gather(*(value_of(store, "k0") for _ in range(10)), return_exceptions=True)
-            assert await seconds_until(asking.done) < 3.9
-            assert all(isinstance(result, StoreUnavailable) for result in asking.result())
-            assert time.monotonic() - began > 1.9
-            abandoned = asyncio.create_task(value_of(store, "k1"))
-            await asyncio.sleep(0.05)
-            abandoned.cancel()
-            await asyncio.wait([abandoned])
-            os.kill(pid, signal.SIGCONT)
+            with frozen(pid, store, seconds=1.0):
+                began = time.monotonic()
+                asking = asyncio.gather(*(value_of(store, "k0") for _ in range(10)), return_exceptions=True)
+                assert await seconds_until(asking.done) < 1.9
+                assert all(isinstance(result, StoreUnavailable) for result in asking.result())
+                assert time.monotonic() - began > 0.9
+                abandoned = asyncio.create_task(value_of(store, "k1"))
+                await asyncio.sleep(0.05)
+                abandoned.cancel()
+                await asyncio.wait([abandoned])
             assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
     finally:
-        os.kill(pid, signal.SIGCONT)
         server.stop()
 
 

@@ -198,7 +198,7 @@ async def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture, m
 async def test_why_a_collector_takes_nothing_is_said_with_its_address(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("observability.tracing.export.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("observability.tracing.export.TIMEOUT_SECONDS", 0.7)
     monkeypatch.setattr("observability.tracing.trace_sink._DELAY_MS", 10)
     with collector() as there:
         there.status = 401
@@ -217,13 +217,14 @@ async def test_a_collector_that_hangs_holds_up_no_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_DELAY_MS", 10)
 
     with collector() as made:
         made.held.clear()
         sink = TraceSink(made.endpoint, instance="w")
         sink.take([sampled()])
+        await until(made.came.is_set)
         await sink.aclose()
-        assert made.came.is_set()
         await sink.aclose()
     (line,) = said(caplog)
     assert "did not take the last traces in time" in line

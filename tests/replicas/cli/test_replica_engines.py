@@ -179,9 +179,8 @@ async def test_a_process_serves_and_exits_as_its_supervisor_needs(ending: str, s
                 assert failure.code == "engine_error"
         if ending == "terminated":
             process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(15):
-            await process.stderr.read()
-            assert await process.wait() == (0 if ending == "terminated" else 1)
+        await process.stderr.read()
+        assert await process.wait() == (0 if ending == "terminated" else 1)
     finally:
         if process.returncode is None:
             process.kill()

@@ -20,7 +20,7 @@ from replicas.launchers.launch_folder import LaunchFolder
 from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import KILL_MARGIN_SECONDS, LocalLauncher
 from tests.launched import begun, ended, local, order
-from tests.loops import SOON_SECONDS, until
+from tests.loops import until
 
 #: A controller that is killed as soon as it has written its record, or as soon as it has started the process.
 CONTROLLER = """
@@ -51,9 +51,8 @@ def folder(state_dir: Path) -> Iterator[Path]:
 async def seen(
     launcher: LocalLauncher, wanted: Callable[[dict[str, LaunchedReplica]], object]
 ) -> dict[str, LaunchedReplica]:
-    async with asyncio.timeout(SOON_SECONDS):
-        while not wanted(found := {one.id: one for one in await launcher.observe()}):
-            pass
+    while not wanted(found := {one.id: one for one in await launcher.observe()}):
+        pass
     return found
 
 

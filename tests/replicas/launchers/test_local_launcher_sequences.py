@@ -15,7 +15,7 @@ from protos.launch_step import LaunchStep
 from replicas.launchers.held_process import Holder
 from replicas.launchers.local_launcher import KILL_MARGIN_SECONDS, LocalLauncher
 from tests.launched import begun, ended, local, order
-from tests.loops import SOON_SECONDS, until
+from tests.loops import BOUND_SECONDS, until
 
 IDS: Final = ("a", "b", "c")
 GPUS: Final = (0, 1, 2)
@@ -79,7 +79,7 @@ async def run(machine: Machine, steps: list[tuple[str, str]]) -> None:
     assert stopped.isdisjoint(one.id for one in await last.observe() if one.step is not LaunchStep.STOPPING)
     await last.stop(IDS, 0.0)
     later = machine.launcher(time.monotonic() + KILL_MARGIN_SECONDS)
-    async with asyncio.timeout(SOON_SECONDS):
+    async with asyncio.timeout(BOUND_SECONDS):
         while await later.observe():
             pass
     assert machine.running() == []

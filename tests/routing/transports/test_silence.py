@@ -76,7 +76,7 @@ async def test_a_frozen_replica_is_noticed_within_two_seconds_and_comes_back(rep
             await asyncio.sleep(0.5)
             assert fleet.statuses()[0].state is State.CONNECTING
             os.kill(pid, signal.SIGCONT)
-            await until(lambda: fleet.ready, seconds=10)
+            await until(lambda: fleet.ready)
             tokens, _ = await drained(fleet.open("pool/0", submit_of(3)))
             assert len(tokens[0]) == 3
     finally:

@@ -231,7 +231,7 @@ async def test_a_server_that_comes_back_is_used_again() -> None:
             await drained(transport.open(submit_of()))
         assert not transport.connected
         async with StockServer(engine_of()).listening(address.removeprefix("grpc://")):
-            await until(lambda: transport.connected, seconds=10)
+            await until(lambda: transport.connected)
             stream = transport.open(submit_of())
             await drained(stream)
             stream.close()

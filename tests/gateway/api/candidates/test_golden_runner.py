@@ -35,9 +35,8 @@ def job_of(folder: Path, **fields: str) -> GoldenJob:
 
 
 async def result_of(jobs: GoldenJobs, job: GoldenJob) -> GoldenResult:
-    async with asyncio.timeout(10):
-        while (found := await jobs.ask(job)) is None:  # noqa: ASYNC110 (the store has no event)
-            await asyncio.sleep(0.005)
+    while (found := await jobs.ask(job)) is None:  # noqa: ASYNC110 (the store has no event)
+        await asyncio.sleep(0.005)
     return found
 
 

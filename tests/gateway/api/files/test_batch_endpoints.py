@@ -303,10 +303,9 @@ async def test_a_store_that_is_away_for_a_while(own_store: EmbeddedStore, tmp_pa
         gate.open()
         await asyncio.sleep(0.1)
         await asyncio.to_thread(own_store.start)
-        await until(lambda: client.gateway.authenticator._fresh_until > 0, seconds=5)
-        async with asyncio.timeout(5):
-            while (await client.request("GET", f"{BATCHES}/{batch_id}")).status != 200:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await until(lambda: client.gateway.authenticator._fresh_until > 0)
+        while (await client.request("GET", f"{BATCHES}/{batch_id}")).status != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
         batch = await over(client, batch_id)
         assert batch["request_counts"]["total"] == 41
         good, bad = await results(client, batch["output_file_id"]), await results(client, batch["error_file_id"])

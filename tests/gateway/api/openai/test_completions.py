@@ -160,10 +160,10 @@ async def test_a_time_limit_ends_all_prompts(store_url: str, stream: bool) -> No
         body = {"model": MODEL, "prompt": ["a"] * 100, "max_tokens": 1500, "ignore_eos": True, "stream": stream}
         headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-request-timeout", b"0.2")]
         answer = await client.request("POST", "/v1/completions", body, headers)
-        if stream:
-            assert answer.events[-1]["error"]["code"] == "timeout"
-        else:
-            assert (answer.status, answer.error["code"]) == (504, "timeout")
+        # Of a stream some events may have gone out by then.
+        begun = answer.status == 200
+        assert (answer.events[-1]["error"] if begun else answer.error)["code"] == "timeout"
+        assert answer.status == 504 or (stream and begun)
         await until(lambda: not client.gateway.models[MODEL].admission_queue.waiting)
         gate.open()
         assert (await client.complete(prompt=["a", "b"])).status == 200

@@ -260,7 +260,7 @@ async def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_ur
         made.filters.gate.clear()
         headers = [(b"authorization", b"Bearer " + made.client.key.encode())]
         if not leaves:
-            headers.append((b"x-request-timeout", b"50ms"))
+            headers.append((b"x-request-timeout", b"500ms"))
         call = made.client.call("POST", PATH, headers)
         call.put(b'{"input":"a"}')
         await until(lambda: made.filters.asked)

@@ -19,6 +19,7 @@ from gateway.server.app import ANY, ROUTES
 from gateway.store.embedded import EmbeddedStore
 from tests.asgi import Answer, Client, gateway_of
 from tests.harness import MODEL, engine_of, readable_corpus
+from tests.loops import BOUND_SECONDS
 
 DOCUMENT = document(ROUTES, DESCRIPTIONS)
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
@@ -74,7 +75,7 @@ class Bench:
             headers = [(name.lower().encode("latin-1"), bytes(_bytes(value))) for name, value in sent.headers.items()]
             headers.append((b"authorization", b"Bearer " + self._client.key.encode()))
             query = f"?{url.query}" if url.query else ""
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(BOUND_SECONDS):
                 return await self._client.request(
                     sent.method or "", unquote(str(url.path)) + query, _bytes(sent.body or b""), headers
                 )

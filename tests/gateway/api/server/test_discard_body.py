@@ -31,4 +31,4 @@ async def test_a_client_that_sends_nothing_is_not_waited_for_for_ever(monkeypatc
         await asyncio.Event().wait()
         raise AssertionError
 
-    await asyncio.wait_for(discard_body(silent, 0), 5)
+    await discard_body(silent, 0)

@@ -1,4 +1,5 @@
 import random
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,12 @@ from tests.stores import value_of
 PROMPT = "What is the capital of the country with the longest coast line?"
 PAGE = "Write down everything that you know about article {} of the catalogue: its name, its {} and who has made it."
 WORDS = [f"{first}{middle}{last}" for first in "bdfgklmn" for middle in ("a", "ell", "ori", "u") for last in "nrstz"]
+
+
+@pytest.fixture(autouse=True)
+def the_same_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which parts of a prompt its sketch has depends on the key."""
+    monkeypatch.setattr(secrets, "token_bytes", random.Random(4).randbytes)
 
 
 class Clocked:

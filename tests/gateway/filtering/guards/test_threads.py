@@ -167,7 +167,7 @@ async def test_under_the_bounds_of_a_judge() -> None:
     assert "hangs" in await problem_of(bounded.verdict(TEXT))
     held.let.set()
     await until(lambda: not guard.threads.lost)
-    assert await bounded.verdict(TEXT) == [Match(0, 1, "x")]
+    assert await BoundedGuard(guard, Asking(timeout_seconds=60.0)).verdict(TEXT) == [Match(0, 1, "x")]
     await bounded.aclose()
 
 

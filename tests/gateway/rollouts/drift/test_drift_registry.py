@@ -34,7 +34,7 @@ def config_of(**drift: Any) -> Config:
 
 @asynccontextmanager
 async def store_at(url: str) -> AsyncIterator[Store]:
-    store = Store(url)
+    store = Store(url, timeout=10.0)
     try:
         yield store
     finally:

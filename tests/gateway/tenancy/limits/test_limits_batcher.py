@@ -20,6 +20,13 @@ PLAN = plan_of("acme", rpm=10**6, concurrency=10**5)
 USAGE = Usage(5, 3, 2)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renewal would be a call among those that are counted."""
+    monkeypatch.setattr(limits_batcher_module, "RENEW_SECONDS", 600.0)
+    monkeypatch.setattr(limits_batcher_module, "LEASE_SECONDS", 3600.0)
+
+
 async def test_operations_of_one_tick_share_one_round_trip(store_url: str) -> None:
     async with worker_of(store_url) as worker:
         await warm(worker)

@@ -23,6 +23,7 @@ from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.limits.usage_reading import tenant_state, usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import QuotaExceeded, RateLimited
+from tests.loops import BOUND_SECONDS
 
 REQUESTS = 100_000
 WORKERS = 100
@@ -173,7 +174,7 @@ async def stress(url: str) -> None:
     await asyncio.gather(*(client(world, budget) for budget in [[REQUESTS]] for _ in range(600)))
     seconds = await world.store.now() - started
     # Leases of cancelled tasks and of killed workers: the first are given back, the others end by their time.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(BOUND_SECONDS):
         while any([await world.store.hgetall(f"{base_key(name)}:leases") for name in TENANTS]):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     for worker in world.workers:

@@ -58,7 +58,7 @@ class Counting:
 
 
 async def test_two_thousand_tenants_are_read_in_a_few_round_trips(store_url: str) -> None:
-    store = Store(store_url)
+    store = Store(store_url, timeout=10.0)
     names = [f"of-many-{number}" for number in range(2000)]
     try:
         day = int(await store.now() // 86400)
@@ -76,7 +76,7 @@ async def test_two_thousand_tenants_are_read_in_a_few_round_trips(store_url: str
 
 
 async def test_a_record_that_cannot_be_read_is_said(store_url: str) -> None:
-    store = Store(store_url)
+    store = Store(store_url, timeout=10.0)
     try:
         day = int(await store.now() // 86400)
         await store.run(HSET, [f"{base_key('broken')}:usage:d:{day}"], ["m\0k", b"\xc1"])

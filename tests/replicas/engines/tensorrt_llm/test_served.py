@@ -76,7 +76,7 @@ async def test_a_dead_executor_fails_every_stream_and_the_replica() -> None:
             assert finish.failure is not None
             assert finish.failure.code == "engine_error"
             stream.close()
-        await asyncio.wait_for(server.failed, 10)
+        await server.failed
         await until(lambda: connection.view.load.draining)  # no new requests
 
 
