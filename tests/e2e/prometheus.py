@@ -99,6 +99,10 @@ scrape_configs:
         found: list[str] = self.get(f"label/{label}/values?{urllib.parse.urlencode({'match[]': selector})}")
         return found
 
+    def offers(self, label: str, selector: str, wanted: set[str]) -> None:
+        """Wait until a variable offers these: what a test asks first may not have been scraped yet."""
+        eventually(lambda: set(self.values_of(label, selector)) == wanted, f"{selector} by {label} is {wanted}")
+
     def get(self, path: str) -> Any:
         """The data of an answer."""
         with _DIRECT.open(f"http://127.0.0.1:{self._port}/api/v1/{path}", timeout=HANGS_SECONDS) as answer:

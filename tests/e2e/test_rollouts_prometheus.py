@@ -76,9 +76,9 @@ def test_every_alert_has_something_to_compare(prometheus: Prometheus) -> None:
 
 
 def test_every_variable_has_values(prometheus: Prometheus) -> None:
-    assert prometheus.values_of("model", declared.MODEL_IN_FLIGHT.name) == [ONE.model]
+    prometheus.offers("model", declared.MODEL_IN_FLIGHT.name, {ONE.model})
 
 
 def test_copies_are_told_by_what_came_of_them(prometheus: Prometheus) -> None:
     outcomes = {"same", "alike", "different", "failed", "away", "bound", "full", "busy"}
-    assert set(prometheus.values_of("outcome", controller.ROLLOUT_COPIES.name)) == outcomes
+    prometheus.offers("outcome", controller.ROLLOUT_COPIES.name, outcomes)

@@ -50,5 +50,5 @@ def test_every_alert_has_something_to_compare(prometheus: Prometheus) -> None:
 
 
 def test_every_variable_has_values(prometheus: Prometheus) -> None:
-    assert prometheus.values_of("model", "penstock_scaling_wanted_replicas") == ["m"]
-    assert prometheus.values_of("pool", "penstock_scaling_wanted_replicas") == ["small"]
+    prometheus.offers("model", "penstock_scaling_wanted_replicas", {"m"})
+    prometheus.offers("pool", "penstock_scaling_wanted_replicas", {"small"})
