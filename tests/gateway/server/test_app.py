@@ -102,6 +102,8 @@ async def test_a_long_body_is_413_and_never_read_whole(store_url: str) -> None:
         call = client.call("POST", CHAT)
         for _ in range(2):
             call.put(b"x" * 600, more=True)
+        await until(lambda: call.sent)
+        call.disconnect()
         for answer in (declared, await call.answer()):
             assert (answer.status, answer.error["code"]) == (413, "request_too_large")
         assert (await client.chat(user="u" * 400)).status == 200

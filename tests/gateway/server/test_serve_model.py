@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+import gateway.server.gateway
 from gateway.fleets.discovery.zones import ZONE_VARIABLE
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.policies.auto import Auto
@@ -19,6 +20,8 @@ async def test_zones_are_looked_at_only_where_there_is_one_to_prefer(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
 ) -> None:
     monkeypatch.setenv(ZONE_VARIABLE, zone)
+    # Nobody listens where the endpoints are: their replicas are not waited for.
+    monkeypatch.setattr(gateway.server.gateway, "START_SECONDS", 0.01)
     found = {"name": "found", "tokenizer": "t", "context": 9, "adapters": [{"name": "a"}]}
     found["pools"] = [{"name": "p", "engine": "simulated", **service("s")}]
     async with played_cluster(tmp_path) as cluster:
