@@ -157,18 +157,22 @@ class ReshapeRegistry:
 
     async def followed(self, order: OrderView) -> OrderView:
         """Return an order as it is by now."""
+        # Events first: what they do not tell yet, the records that are read after them may.
+        own = [one for one in await read_shape_events(self._storage, MOST_TOLD) if one.order == order.id]
         records = await read_shape_records(self._storage)
         replace, acts = msgspec.structs.replace, records.controller
         change = records.changes.get(place_of(order.plan.model, order.plan.group))
         if change is not None and change.order == order.id:
             return replace(order, controller=acts, taken=True, change=change)
-        own = [one for one in await read_shape_events(self._storage, MOST_TOLD) if one.order == order.id]
         if not own:
             return replace(order, controller=acts)
+        if own[-1].phase == "refused":
+            return replace(order, controller=acts, taken=True, refused=own[-1].reason)
         if own[-1].phase in ENDED:
             # Another change has followed already.
             return replace(order, controller=acts, taken=True, change=_ended_with(own[-1], own[0].reason))
-        return replace(order, controller=acts, taken=True, refused=own[-1].reason)
+        # Its change has ended and another one has followed since the events were read.
+        return replace(order, controller=acts, taken=True)
 
     def _model(self, name: str) -> Model:
         if name not in self._models:

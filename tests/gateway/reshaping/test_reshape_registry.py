@@ -3,6 +3,7 @@ import pytest
 
 from gateway.fleets.drains import Drain
 from gateway.fleets.drains import place_of as drain_place
+from gateway.reshaping.change import Event
 from gateway.reshaping.reshape_registry import ReshapeRegistry
 from gateway.store.lua_script import Script
 from gateway.tenancy.tenants.transactions import AUDIT, Entry, Step, commit
@@ -46,6 +47,30 @@ async def test_an_order_of_an_operator_is_carried_out_whatever_is_decided(store_
         assert before.change is not None
         assert (before.refused, before.change.phase, before.change.after) == ("", "done", [2, 1, 1])
         assert before.change.ended == followed.change.ended
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+async def test_an_order_that_is_taken_while_it_is_followed_is_not_refused(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, seen: int
+) -> None:
+    """Events were read before they told of the change, or of its beginning alone; the records are of later."""
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        order = await registry.apply("m", "g", [2, 1, 1], "cli:ada")
+        await world.until(controller, "done")
+        events = [one for one in await registry.events("m", 100) if one.order == order.id][:seen]
+
+        async def read_events(*_: object) -> list[Event]:
+            return events
+
+        monkeypatch.setattr("gateway.reshaping.reshape_registry.read_shape_events", read_events)
+        change = (await registry.followed(order)).change
+        assert change is not None and change.phase == "done"
+        await registry.apply("m", "g", [1, 1, 1, 1], "cli:ada")
+        await world.round(controller, times=20)
+        followed = await registry.followed(order)
+        assert (followed.taken, followed.change, followed.refused) == (bool(seen), None, "")
 
 
 async def test_what_cannot_be_is_refused_by_its_field(store_url: str) -> None:
