@@ -21,7 +21,7 @@ _CHARTS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EjectOptions:
-    """What the user says. `images` by `MODEL/POOL` or by engine; `models_claim`: a claim of a volume with models."""
+    """Options of the chart. `images` by `MODEL/POOL` or by engine; `models_claim`: a claim of a volume with models."""
 
     name: str = "penstock"
     images: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What of a configuration the endpoint picker cannot serve."""
+"""Checks of a configuration: which settings the endpoint picker cannot serve."""
 
 import socket
 from collections.abc import Iterator

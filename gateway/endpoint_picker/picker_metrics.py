@@ -13,7 +13,7 @@ from observability.metrics.metric import Metric
 
 
 class Outcome(enum.Enum):
-    """What became of a request: the labels of the metric."""
+    """The outcome of a request, a label of the metric."""
 
     PICKED = "picked"
     SHED = "shed"

@@ -15,7 +15,7 @@ _MOST_NAMED: Final = 10
 
 
 class ReadinessLog:
-    """What was last logged of each model."""
+    """The readiness of each model as it was last logged."""
 
     def __init__(self, models: Sequence[PickedModel]) -> None:
         self._models = models

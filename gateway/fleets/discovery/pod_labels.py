@@ -1,4 +1,4 @@
-"""What a pod's labels say of its replica: shape, role and version."""
+"""Labels of a pod that give its replica's shape, role and version."""
 
 import re
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ class ReplicaSource(Protocol):
 
     @property
     def text(self) -> str:
-        """What is looked up, for operators."""
+        """The address, service or folder that replicas are looked up in, for operators."""
         ...
 
     @property
@@ -21,7 +21,7 @@ class ReplicaSource(Protocol):
 
     @property
     def problem(self) -> str:
-        """What is wrong with them, in one line; empty: nothing."""
+        """The problem of the last look-up, in one line; empty: there is none."""
         ...
 
     async def look(self) -> object:

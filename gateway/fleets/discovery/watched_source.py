@@ -22,7 +22,7 @@ class WatchedSource(ABC):
     nothing_found: ClassVar[str]
 
     def __init__(self, text: str) -> None:
-        """`text` is what is looked up, for operators."""
+        """`text` names the source that is looked up, for operators."""
         self.text = text
         self._problem = ""
         #: The replicas last found, in a stable order.
