@@ -4,7 +4,7 @@ Times are seconds since the epoch by the store's clock; a shape is the widths of
 on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -264,10 +264,11 @@ def failed_lately(change: Change, cool_down: float, now: float) -> str:
     return f"its last change failed, and the next one waits for {left:.0f} s: {change.failure}" if left > 0 else ""
 
 
-def counted(totals: Mapping[str, Totals], change: Change) -> Totals:
-    """Count how a change has ended."""
-    before = totals.get(change.model, Totals())
+def counted(totals: Totals, change: Change) -> Totals:
+    """Count how a change has ended, if it has."""
     if change.phase == "failed":
-        return msgspec.structs.replace(before, failed=before.failed + 1)
-    seconds = before.seconds + max((change.ended or change.started) - change.started, 0.0)
-    return msgspec.structs.replace(before, done=before.done + 1, seconds=seconds)
+        return msgspec.structs.replace(totals, failed=totals.failed + 1)
+    if change.phase != "done":
+        return totals
+    seconds = totals.seconds + max((change.ended or change.started) - change.started, 0.0)
+    return msgspec.structs.replace(totals, done=totals.done + 1, seconds=seconds)

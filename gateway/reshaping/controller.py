@@ -6,7 +6,6 @@ write or order of the last one, goes on with the change by what its replicas say
 ordered: prepared replicas go back by themselves.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -139,7 +138,7 @@ class ShapeController(LeasedRounds):
         if any(outcome.changes for outcome in outcomes.values()):
             # The next step need not wait for a second.
             self._hurry.set()
-        await self._order(records, outcomes)
+        self._order(records, outcomes)
 
     def _facts(self, model: Model, records: ShapeRecords, inputs: ShapeInputs, now: float, moved: float) -> ModelFacts:
         assert model.reshape is not None, "others are not looked at"
@@ -164,9 +163,8 @@ class ShapeController(LeasedRounds):
             if event.phase in ENDED:
                 self._webhooks.announce(webhooks.get(event.model), event)
 
-    async def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
+    def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
         """Send what follows from the changes as they are written down now."""
-        sent = []
         for name, outcome in outcomes.items():
             changes = {**_of_model(name, records.changes), **outcome.changes}
             members = {
@@ -175,21 +173,21 @@ class ShapeController(LeasedRounds):
                 if one.spec.model == name and one.member is not None
             }
             for change in changes.values():
-                if change.phase in ENDED or change.method != "in_place":
+                if change.method != "in_place":
                     continue
                 ordered = change.ordered()
                 order = order_of(ordered)
                 if order is not None:
                     order = _for_replicas(order)
-                    sent += [self._tell(name, address, order) for address in to_tell(ordered, members)]
-        await asyncio.gather(*sent)
+                    for address in to_tell(ordered, members):
+                        self._tell(name, address, order)
 
-    async def _tell(self, model: str, address: str, order: ReshapeOrder) -> None:
+    def _tell(self, model: str, address: str, order: ReshapeOrder) -> None:
         held = self.lease.held
         if held is None or held.token != self._token:
             return
         try:
-            await self._replicas.order(model, address, order)
+            self._replicas.order(model, address, order)
         except ReplicaUnavailable as error:
             # It is told again in the next round, or the change ends for want of its answer.
             log.info("change %d of %s: %s at %s: %s", order.change, order.group, order.phase.value, address, error)

@@ -54,6 +54,8 @@ from replicas.reshape.way import way
 HEED_SECONDS: Final = 15.0
 #: Seconds within which replicas are heard that can be reached.
 REACH_SECONDS: Final = 5.0
+#: Seconds within which all workers have said what waits since a change has ended: they do so once a second.
+_REPORTED_SECONDS: Final = 2.0
 
 
 class Outcome(msgspec.Struct):
@@ -71,16 +73,21 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
     """Return the result of a round; `advised` is the last advice that was told and not followed."""
     changes: dict[str, Change] = {}
     taken: dict[str, str] = {}
+    # A group's change may end and the next one begin in one round: each step is told when it is made.
     events: list[Event] = []
+    totals = facts.totals
     for group, change in facts.changes.items():
         if change.phase not in ENDED and (after := _gone_on(change, facts)) != change:
             changes[group] = after
+            events.append(event_of(after))
+            totals = counted(totals, after)
     for group, change in facts.changes.items():
         if change.goes_on and (problem := _stopped(change, facts)):
             changes[group] = msgspec.structs.replace(change, failure=problem)
             events.append(_refused(change.group, change.goal, change.actor, change.order, facts, problem))
         elif change.goes_on and not _waits(change, facts):
             changes[group] = _begun(facts, group, change.goal, change, change.reason, change)
+            events.append(event_of(changes[group]))
     last = {**facts.changes, **changes}
     wanted = _wanted(facts)
     for group, order in facts.orders.items():
@@ -92,22 +99,17 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
         else:
             reason = f"{order.actor} has ordered it"
             last[group] = changes[group] = _begun(facts, group, order.shape, last.get(group), reason, order)
+            events.append(event_of(last[group]))
     advice = None
-    if facts.settings.mode != "off" and wanted.known:
+    if facts.settings.mode != "off" and wanted.known and not _has_just_ended(last, facts.now):
         advice = _advice(facts, last, wanted) or _relaunch_advice(facts, last, wanted)
     if advice is not None and facts.settings.mode == "apply":
         group = advice.group
         last[group] = changes[group] = _begun(facts, group, advice.after, last.get(group), advice.reason)
+        events.append(event_of(last[group]))
         advice = None
     elif advice is not None and not _alike(advice, advised):
         events.append(_told(advice, facts))
-    events = [
-        event_of(change) for group, change in changes.items() if _is_news(facts.changes.get(group), change)
-    ] + events
-    totals = facts.totals
-    for group, change in changes.items():
-        if change.phase in ENDED and _is_news(facts.changes.get(group), change):
-            totals = counted({facts.model: totals}, change)
     totals = msgspec.structs.replace(totals, refused=totals.refused + sum(one.phase == "refused" for one in events))
     return Outcome(changes, taken, events, totals, holds_of(facts, last), _status(facts, last, wanted, advice, totals))
 
@@ -239,6 +241,11 @@ def _wanted(facts: ModelFacts) -> Wanted:
     return wanted_of(reports, pools, facts.slo, common_widths(list(facts.views.values())))
 
 
+def _has_just_ended(last: Mapping[str, Change], now: float) -> bool:
+    """Whether requests that are said to wait may have been served since, as a change has ended."""
+    return any(change.ended is not None and now - change.ended < _REPORTED_SECONDS for change in last.values())
+
+
 def _advice(facts: ModelFacts, last: Mapping[str, Change], wanted: Wanted) -> Advice | None:
     """Return the change that is to be begun now; None: there is none."""
     settings = facts.reshape_settings
@@ -290,10 +297,6 @@ def _alike(advice: Advice, last: Advice | None) -> bool:
 
 
 # ---- what is told
-
-
-def _is_news(before: Change | None, change: Change) -> bool:
-    return before is None or (before.id, before.phase) != (change.id, change.phase)
 
 
 def event_of(change: Change) -> Event:

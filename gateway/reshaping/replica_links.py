@@ -34,8 +34,8 @@ class Replicas(Protocol):
         """All replicas that can be reached now."""
         ...
 
-    async def order(self, model: str, address: str, order: ReshapeOrder) -> None:
-        """Send an order. Raises ReplicaUnavailable."""
+    def order(self, model: str, address: str, order: ReshapeOrder) -> None:
+        """Send an order soon. Raises ReplicaUnavailable."""
         ...
 
     async def aclose(self) -> None:
@@ -68,11 +68,11 @@ class ReplicaLinks:
     def seen(self) -> Sequence[SeenReplica]:
         return [SeenReplica(link.spec, _member(link)) for link in self._links.values() if link.session is not None]
 
-    async def order(self, model: str, address: str, order: ReshapeOrder) -> None:
+    def order(self, model: str, address: str, order: ReshapeOrder) -> None:
         link = self._links.get((model, address))
         if link is None:
             raise ReplicaUnavailable(f"The replica at {address} is not known.")
-        await link.order(order)
+        link.order(order)
 
     async def aclose(self) -> None:
         links, self._links = self._links, {}

@@ -133,6 +133,11 @@ class ReshapeRegistry:
             status = _group(records, model, group)
             if status.held:
                 raise Conflict(f"group: {group} is not changed now: {status.held}", param="group")
+            waiting = records.orders.get(place_of(model, group))
+            if waiting is not None and records.waits(waiting):
+                raise Conflict(
+                    f"group: {group} is not changed now: the order of {waiting.actor} comes first", param="group"
+                )
             if plan.refused:
                 raise InvalidRequest(f"shape: {group} cannot have it: {plan.refused}", param="shape")
             order = ShapeOrder(

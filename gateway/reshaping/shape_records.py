@@ -6,8 +6,8 @@ from typing import Final, TypeVar, cast
 
 import msgspec
 
-from gateway.reshaping.change import CHANGES, HISTORY, STATUS, TAKEN, TOTALS, Change, Event, Told, Totals
-from gateway.reshaping.shape_orders import ShapeOrder, orders_of
+from gateway.reshaping.change import CHANGES, HISTORY, STATUS, TAKEN, TOTALS, Change, Event, Told, Totals, place_of
+from gateway.reshaping.shape_orders import ORDER_SECONDS, ShapeOrder, orders_of
 from gateway.scaling.status import FRESH_SECONDS
 from gateway.store.lua_script import Script
 from gateway.store.unreadable import UNREADABLE, readable
@@ -33,6 +33,11 @@ class ShapeRecords(msgspec.Struct, frozen=True, kw_only=True):
         """Who acts; empty: nobody does now."""
         told = self.told
         return told.controller if told is not None and self.now - told.at <= FRESH_SECONDS else ""
+
+    def waits(self, order: ShapeOrder) -> bool:
+        """Whether an order was not seen to yet, and may still be begun with."""
+        taken = self.taken.get(place_of(order.model, order.group))
+        return taken != order.id and self.now - order.at <= ORDER_SECONDS
 
 
 async def read_shape_records(storage: Storage) -> ShapeRecords:

@@ -22,6 +22,8 @@ _ORDERS: Final[Mapping[Phase, ReshapePhase]] = {
     "preparing": ReshapePhase.PREPARE,
     "transforming": ReshapePhase.TRANSFORM,
     "aborting": ReshapePhase.ABORT,
+    # For those that did not go back in time.
+    "failed": ReshapePhase.ABORT,
 }
 
 
@@ -116,10 +118,10 @@ def _ignores(change: OrderedChange, member: Member) -> bool:
         return membership.change < change.id
     if change.phase == "transforming":
         return membership.change == change.id and membership.state is MemberState.PREPARED
-    # One that has heard nothing of the change yet may still hear the order to prepare.
-    return change.phase == "aborting" and (
-        membership.change < change.id or (membership.change == change.id and not member.settled)
-    )
+    if change.phase == "aborting" and membership.change < change.id:
+        # One that has heard nothing of the change yet may still hear the order to prepare.
+        return True
+    return change.phase in ("aborting", "failed") and membership.change == change.id and not member.settled
 
 
 def _prepared(change: OrderedChange, member: Member | None) -> bool:

@@ -36,11 +36,11 @@ class ControlLink:
         self.problem = ""
         self._task = asyncio.create_task(self._keep())
 
-    async def order(self, order: ReshapeOrder) -> None:
-        """Send an order. Raises ReplicaUnavailable."""
+    def order(self, order: ReshapeOrder) -> None:
+        """Send an order soon. Raises ReplicaUnavailable where nothing is connected."""
         if self.session is None:
             raise ReplicaUnavailable(f"The replica at {self.spec.address} is not connected.")
-        await self.session.order(order)
+        self.session.order(order)
 
     async def aclose(self) -> None:
         """End the session."""

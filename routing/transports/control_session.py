@@ -9,12 +9,11 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
-from protos.errors import ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.reshape import Membership, ReshapeOrder
 from protos.types import PROTOCOL_VERSION, Load
 from routing.health.patience import Patience, exhausted
-from routing.transports.mux import CONNECT_SECONDS, OPTIONS, SILENCE_SECONDS, SessionRefused, describe
+from routing.transports.mux import CONNECT_SECONDS, OPTIONS, SILENCE_SECONDS, SessionRefused, why_ended
 from routing.transports.replica_tls import TlsFiles, open_channel
 
 log = logging.getLogger(__name__)
@@ -31,9 +30,10 @@ class ControlSession:
         self._changed = changed
         self._patience = Patience(SILENCE_SECONDS)
         self._ack_after = max(1, welcome.ack_window // 4)
-        self._acked = 0
-        #: A call takes one write at a time.
-        self._writing = asyncio.Lock()
+        self._seen = self._acked = 0
+        self._order: ReshapeOrder | None = None
+        #: Set when something is to be sent.
+        self._outgoing = asyncio.Event()
         self.epoch = welcome.epoch
         #: How it stands in its group; None: it is in none, or has not said so yet.
         self.membership: Membership | None = welcome.membership
@@ -63,31 +63,30 @@ class ControlSession:
             raise
         return cls(channel, call, welcome, changed)
 
-    async def order(self, order: ReshapeOrder) -> None:
-        """Send an order; the replica answers by a membership. Raises ReplicaUnavailable."""
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS), self._writing:
-                await self._call.write(codec.encode_order(order))
-        except (grpc.RpcError, asyncio.InvalidStateError, grpc.aio.UsageError, TimeoutError) as error:
-            raise ReplicaUnavailable(f"The order could not be sent: {describe(error)}") from error
+    def order(self, order: ReshapeOrder) -> None:
+        """Send an order soon, in place of one that was not sent yet; the replica answers by a membership."""
+        self._order = order
+        self._outgoing.set()
 
     async def run(self) -> str:
-        """Listen until either side ends, and return why it ended."""
-        listening = asyncio.create_task(exhausted(self._patience))
-        reading = asyncio.create_task(self._read())
+        """Carry messages both ways until either side ends, and return why it ended."""
+        # Nothing but this method ends a read or a write of the call: gRPC cancels the whole call for one that is given
+        # up, and whatever else waits for the call then ends as if it were cancelled itself.
+        tasks = [asyncio.create_task(part()) for part in (self._listen, self._read, self._write)]
         try:
-            await asyncio.wait([listening, reading], return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                return f"silent for {SILENCE_SECONDS:g} s"
-            error = reading.exception()
-            return "" if error is None else describe(error)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return "; ".join(dict.fromkeys(why for task in done if (why := why_ended(task.exception()))))
         finally:
-            for task in (listening, reading):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(listening, reading, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._call.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._channel.close()
+
+    async def _listen(self) -> None:
+        await exhausted(self._patience)
+        raise TimeoutError(f"silent for {SILENCE_SECONDS:g} s")
 
     async def _read(self) -> None:
         while (data := await self._call.read()) is not grpc.aio.EOF:
@@ -97,14 +96,24 @@ class ControlSession:
                 self.membership = message
                 self._changed()
             elif isinstance(message, codec.Step):
-                await self._stepped(message)
+                self._stepped(message)
             else:
                 raise ProtocolError("a second welcome")
 
-    async def _stepped(self, step: codec.Step) -> None:
+    def _stepped(self, step: codec.Step) -> None:
         if step.load is not None:
             self.load = step.load
+        self._seen = step.seq
         if step.seq - self._acked >= self._ack_after:
-            self._acked = step.seq
-            async with self._writing:
-                await self._call.write(codec.encode_up((), (), step.seq))
+            self._outgoing.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._outgoing.wait()
+            self._outgoing.clear()
+            order, self._order = self._order, None
+            if order is not None:
+                await self._call.write(codec.encode_order(order))
+            if self._seen - self._acked >= self._ack_after:
+                self._acked = self._seen
+                await self._call.write(codec.encode_up((), (), self._seen))

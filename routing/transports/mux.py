@@ -183,7 +183,7 @@ class Session:
         directions = [asyncio.create_task(part()) for part in (self._read, self._write, self._listen)]
         try:
             done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-            return "; ".join(dict.fromkeys(why for task in done if (why := _why(task.exception()))))
+            return "; ".join(dict.fromkeys(why for task in done if (why := why_ended(task.exception()))))
         finally:
             self._open = False
             for task in directions:
@@ -316,7 +316,7 @@ class Session:
         return True
 
 
-def _why(error: BaseException | None) -> str:
+def why_ended(error: BaseException | None) -> str:
     """Return why a session has ended; a defect of the gateway is logged with its traceback."""
     if error is None:
         return ""

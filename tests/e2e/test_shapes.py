@@ -140,9 +140,6 @@ def members() -> Iterator[list[MemberProcess]]:
         yield found
 
 
-# A change that was ordered right after another one was still under way after a minute, once in some twenty runs: until
-# the cause is found, this is no part of `make test`.
-@pytest.mark.drill
 def test_a_long_request_finds_a_wide_replica_and_operators_make_it_narrow_again(
     members: list[MemberProcess], tmp_path: Path
 ) -> None:

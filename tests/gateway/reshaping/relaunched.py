@@ -93,7 +93,7 @@ class NoGroups:
     def seen(self) -> Sequence[SeenReplica]:
         return ()
 
-    async def order(self, model: str, address: str, order: ReshapeOrder) -> None:
+    def order(self, model: str, address: str, order: ReshapeOrder) -> None:
         raise AssertionError("nobody is ordered anything")
 
     async def aclose(self) -> None:

@@ -58,7 +58,7 @@ class PlayedReplicas:
             if spec.address not in self._world.lost
         ]
 
-    async def order(self, model: str, address: str, order: ReshapeOrder) -> None:
+    def order(self, model: str, address: str, order: ReshapeOrder) -> None:
         world = self._world
         if address in world.lost:
             raise ReplicaUnavailable("lost")

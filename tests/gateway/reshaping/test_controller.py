@@ -1,5 +1,9 @@
+import msgspec
 import pytest
 
+from gateway.reshaping.reshape_registry import ReshapeRegistry
+from gateway.reshaping.shape_orders import ShapeOrder, place_in_store
+from gateway.tenancy.tenants.transactions import Entry, Step, commit, read
 from protos.reshape import ReshapePhase
 from tests.gateway.reshaping.shapes import ADDRESSES, config_of, shapes_world
 from tests.loops import until
@@ -94,6 +98,46 @@ async def test_the_store_away_orders_nothing_and_replicas_go_back(store_url: str
         change = await world.until(controller, "failed", most=12)
         assert change.failure.startswith("grpc://r0:1: nobody ordered the next phase in time")
         assert world.spans() == [1, 1, 1, 1]
+
+
+async def test_the_end_of_a_change_is_told_where_another_one_begins_in_the_same_round(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), ReshapeRegistry(world.direct, world.config)
+        await world.round(controller)
+        order = await registry.apply("m", "g", (4,), "cli:root")
+        await world.until(controller, "transforming")
+        # An order that came between what was read and what is written: none is taken while a change is under way.
+        next_ = ShapeOrder(id="next", model="m", group="g", shape=(1, 1, 1, 1), actor="cli:ada", at=world.now)
+        place = place_in_store("m g")
+        _, (raw,) = await read(world.direct, [place])
+        step = Step(place, raw, msgspec.json.encode(next_))
+        assert await commit(world.direct, [step], Entry("cli:ada", "reshape.apply", "m g"))
+        await world.round(controller)
+        change = await world.change()
+        assert (change.id, change.phase, change.order) == (2, "preparing", "next")
+        told = [(event.change, event.phase) for event in await world.events()]
+        assert told == [(1, "preparing"), (1, "transforming"), (1, "done"), (2, "preparing")]
+        assert (await world.status()).totals.done == 1
+        followed = (await registry.followed(order)).change
+        assert followed is not None
+        assert (followed.id, followed.phase, followed.is_over) == (1, "done", True)
+
+
+async def test_what_was_said_to_wait_before_a_change_has_ended_makes_no_other_one(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller, registry = world.controller(), ReshapeRegistry(world.direct, world.config)
+        world.wants(300_000)
+        await world.until(controller, "done")
+        world.wants()
+        await world.round(controller)
+        await registry.apply("m", "g", (1, 1, 1, 1), "cli:root")
+        # One worker has not said yet that what waited is served.
+        world.wants(300_000)
+        await world.until(controller, "done")
+        await world.round(controller)
+        world.wants()
+        await world.round(controller, times=5)
+        assert ((await world.change()).id, world.spans()) == (2, [1, 1, 1, 1])
 
 
 async def test_a_wide_group_goes_back_when_short_requests_want_it(store_url: str) -> None:

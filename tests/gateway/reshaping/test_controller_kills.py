@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protos.reshape import MemberState
 from replicas.reshape.group_view import groups_of
 from replicas.reshape.ordered_change import ENDED
-from tests.gateway.reshaping.shapes import World, shapes_world
+from tests.gateway.reshaping.shapes import World, config_of, shapes_world
 from tests.gateway.timed_store import Killed
 from tests.loops import bounded
 
@@ -49,7 +49,8 @@ def run(url: str, kills: frozenset[int]) -> list[str]:
     phases: list[str] = []
 
     async def body() -> None:
-        async with shapes_world(url) as world:
+        # Each change that fails doubles the time for which the group is left alone.
+        async with shapes_world(url, config_of(cool_down_seconds=1)) as world:
             world.kills = kills
             await whole(world)
             events = await world.events()

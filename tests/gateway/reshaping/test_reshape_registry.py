@@ -5,6 +5,7 @@ from gateway.fleets.drains import Drain
 from gateway.fleets.drains import place_of as drain_place
 from gateway.reshaping.change import Event
 from gateway.reshaping.reshape_registry import ReshapeRegistry
+from gateway.reshaping.shape_orders import ORDER_SECONDS
 from gateway.store.lua_script import Script
 from gateway.tenancy.tenants.transactions import AUDIT, Entry, Step, commit
 from protos.errors import Conflict, GroupNotFound, InvalidRequest
@@ -71,6 +72,20 @@ async def test_an_order_that_is_taken_while_it_is_followed_is_not_refused(
         await world.round(controller, times=20)
         followed = await registry.followed(order)
         assert (followed.taken, followed.change, followed.refused) == (bool(seen), None, "")
+
+
+async def test_an_order_waits_for_the_one_before_it(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        await registry.apply("m", "g", [2, 1, 1], "cli:ada")
+        with pytest.raises(Conflict, match="g is not changed now: the order of cli:ada comes first"):
+            await registry.apply("m", "g", [4], "cli:bob")
+        await world.until(controller, "done")
+        await registry.apply("m", "g", [4], "cli:bob")
+        # Nobody takes it in time.
+        world.now += ORDER_SECONDS + 1.0
+        await registry.apply("m", "g", [4], "cli:ada")
 
 
 async def test_what_cannot_be_is_refused_by_its_field(store_url: str) -> None:
