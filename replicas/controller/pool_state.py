@@ -6,8 +6,10 @@ from replicas.controller.memory import Memory
 from replicas.controller.scaling_settings import ModelScaling, PoolScaling
 from replicas.controller.snapshot import PoolSnapshot, Snapshot
 
-#: A start that takes this many times as long as others is not counted on any longer.
-STUCK = 3.0
+#: A start that takes this many times as long as others, and so many seconds, is not counted on any longer: one from a
+#: process in wait takes seconds, and the next one, without that, a minute.
+_STUCK = 3.0
+_LEAST_STUCK_SECONDS = 60.0
 _STARTUP_RATE = 0.3
 
 
@@ -62,7 +64,7 @@ def pool_states(scaling: ModelScaling, snapshot: Snapshot, memory: Memory) -> di
         seen = snapshot.pools.get(pool.name)
         now = seen or PoolSnapshot(ready=max(last.get(pool.name, pool.min), pool.min))
         startup = now.startup_seconds or memory.startup.get(pool.name) or pool.startup_seconds
-        stuck = sum(age > STUCK * startup for age in now.starting)
+        stuck = sum(age > max(_STUCK * startup, _LEAST_STUCK_SECONDS) for age in now.starting)
         ready = max(now.ready, 0)
         states[pool.name] = PoolState(
             settings=msgspec.structs.replace(pool, min=ready, max=ready) if pool.fixed else pool,

@@ -234,6 +234,12 @@ def test_a_pool_that_cannot_grow_leaves_it_to_another() -> None:
     assert any("no machines" in warning for warning in decision.warnings)
 
 
+@pytest.mark.parametrize(("age", "wanted"), [(59.0, 3), (61.0, 4)])
+def test_a_start_is_counted_on_for_a_minute_however_fast_others_were(age: float, wanted: int) -> None:
+    starting = {"p": ready(2, starting=(age,), startup_seconds=5.0)}
+    assert scaler().decide(snapshot(5.0, 3.0, starting)).pools["p"].wanted == wanted
+
+
 def test_starts_that_take_too_long_are_not_counted_on() -> None:
     stuck = {"p": ready(1, starting=(20.0, 5000.0), startup_seconds=100.0)}
     decision = scaler().decide(snapshot(5.0, 3.0, stuck))
