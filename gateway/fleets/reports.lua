@@ -1,6 +1,7 @@
--- Keeps what each worker reports for a while, and returns the store's time and, if asked, all reports.
+-- Keeps what each worker reports for a while, and returns the store's time and, if asked, all reports; with 'aged' the
+-- oldest one's age in seconds comes before them.
 -- KEYS: a sorted set of workers by the time of their report, and hashes of worker to report and to its number.
--- ARGV: seconds that a report is good for, 'all' or '', and then, to report something, the worker, the number of its
+-- ARGV: seconds that a report is good for, 'all', 'aged' or '', and then, to report something, the worker, the number of its
 -- report and, if it is a new one, the report. Without it, the last one is good for longer if it has that number;
 -- else 'missing' is returned as well.
 local now = redis.call('TIME')
@@ -27,7 +28,11 @@ end
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, math.ceil(2000 * good_for))
 end
-if ARGV[2] == 'all' then
+if ARGV[2] == 'aged' then
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  reply[#reply + 1] = string.format('%.6f', oldest[2] and seconds - tonumber(oldest[2]) or 0)
+end
+if ARGV[2] == 'all' or ARGV[2] == 'aged' then
   for _, report in ipairs(redis.call('HVALS', KEYS[2])) do
     reply[#reply + 1] = report
   end

@@ -54,8 +54,6 @@ from replicas.reshape.way import way
 HEED_SECONDS: Final = 15.0
 #: Seconds within which replicas are heard that can be reached.
 REACH_SECONDS: Final = 5.0
-#: Seconds within which all workers have said what waits since a change has ended: they do so once a second.
-_REPORTED_SECONDS: Final = 2.0
 
 
 class Outcome(msgspec.Struct):
@@ -101,7 +99,7 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
             last[group] = changes[group] = _begun(facts, group, order.shape, last.get(group), reason, order)
             events.append(event_of(last[group]))
     advice = None
-    if facts.settings.mode != "off" and wanted.known and not _has_just_ended(last, facts.now):
+    if facts.settings.mode != "off" and wanted.known and not _ended_since(last, facts):
         advice = _advice(facts, last, wanted) or _relaunch_advice(facts, last, wanted)
     if advice is not None and facts.settings.mode == "apply":
         group = advice.group
@@ -241,9 +239,10 @@ def _wanted(facts: ModelFacts) -> Wanted:
     return wanted_of(reports, pools, facts.slo, common_widths(list(facts.views.values())))
 
 
-def _has_just_ended(last: Mapping[str, Change], now: float) -> bool:
-    """Whether requests that are said to wait may have been served since, as a change has ended."""
-    return any(change.ended is not None and now - change.ended < _REPORTED_SECONDS for change in last.values())
+def _ended_since(last: Mapping[str, Change], facts: ModelFacts) -> bool:
+    """Whether a change has ended since a worker last said what waits: that may have been served."""
+    told = facts.now - facts.inputs.demand_age
+    return any(change.ended is not None and change.ended >= told for change in last.values())
 
 
 def _advice(facts: ModelFacts, last: Mapping[str, Change], wanted: Wanted) -> Advice | None:

@@ -26,12 +26,15 @@ from routing.transports.replica_spec import ReplicaSpec
 
 
 class ShapeInputs(msgspec.Struct, kw_only=True):
-    """The records of one round. `rollouts` are the models with one under way, with the version that it goes to.
+    """The records of one round. `demand_age` is the age in seconds of the oldest of the reports in `demand`.
+
+    `rollouts` are the models with one under way, with the version that it goes to.
 
     `scaling` is the fresh status of the controller of sizes; None: there is none now.
     """
 
     demand: list[Mapping[str, ModelReport]]
+    demand_age: float = 0.0
     fleets: list[FleetReport]
     registrations: list[Registration]
     drains: list[Drain]
@@ -69,14 +72,15 @@ async def read_shape_inputs(storage: Storage, config: Config) -> ShapeInputs:
         StoreUnavailable: The store did not answer.
     """
     relaunches = any(model.reshape is not None and model.reshape.relaunch is not None for model in config.models)
-    (_, demand), fleets, registrations, drains = await asyncio.gather(
+    demand, fleets, registrations, drains = await asyncio.gather(
         demand_reports(storage), reports(storage), registered(storage), storage.hgetall(DRAINS)
     )
     (now, scaling), intents, holds = await asyncio.gather(
         read_status(storage), read_intents(storage), shape_holds(storage)
     )
     return ShapeInputs(
-        demand=list(demand),
+        demand=list(demand.reports),
+        demand_age=demand.age,
         fleets=fleets,
         registrations=registrations,
         drains=drains_of(drains),

@@ -37,7 +37,7 @@ async def read_inputs(storage: Storage) -> Inputs:
         StoreUnavailable: The store did not answer.
     """
     asked = asyncio.gather(version_sizes(storage), shape_holds(storage))
-    (now, demand), fleets, registrations, overrides, intents, (sizes, holds) = await asyncio.gather(
+    demand, fleets, registrations, overrides, intents, (sizes, holds) = await asyncio.gather(
         demand_reports(storage),
         reports(storage),
         registered(storage),
@@ -45,4 +45,4 @@ async def read_inputs(storage: Storage) -> Inputs:
         stored_intents(storage),
         asked,
     )
-    return Inputs(now, demand, fleets, registrations, overrides, intents, sizes, holds)
+    return Inputs(demand.now, demand.reports, fleets, registrations, overrides, intents, sizes, holds)

@@ -94,14 +94,23 @@ async def announce_demand(storage: Storage) -> None:
     await storage.run(_ANNOUNCE, _KEYS[:1], [HURRY])
 
 
-async def demand_reports(storage: Storage) -> tuple[float, list[Report]]:
-    """The store's time, and the last report of every live worker; those of another program version are left out.
+class DemandReports(msgspec.Struct, frozen=True):
+    """The last report of every live worker at the store's time `now`; `age` is the oldest one's, in seconds."""
+
+    now: float
+    age: float
+    reports: list[Report]
+
+
+async def demand_reports(storage: Storage) -> DemandReports:
+    """Read the reports; those of another program version are left out.
 
     Raises:
         StoreUnavailable: The store did not answer.
     """
-    now, *found = cast("list[bytes]", await storage.run(_REPORTS, _KEYS, [str(REPORT_SECONDS), "all"]))
-    return float(now), readable(found, _DECODER.decode)
+    reply = await storage.run(_REPORTS, _KEYS, [str(REPORT_SECONDS), "aged"])
+    now, age, *found = cast("list[bytes]", reply)
+    return DemandReports(float(now), float(age), readable(found, _DECODER.decode))
 
 
 def bucket_of(ratio: float) -> int:

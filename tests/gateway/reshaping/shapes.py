@@ -13,6 +13,7 @@ from gateway.reshaping.controller import ShapeController
 from gateway.reshaping.replica_links import SeenReplica
 from gateway.reshaping.shape_records import ShapeRecords, read_shape_events, read_shape_records
 from gateway.rollouts.webhooks import Webhooks
+from gateway.scaling.demand import demand_reports
 from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.leasing.lease import LEASE_SECONDS
 from gateway.store.lua_script import Script
@@ -24,6 +25,7 @@ from routing.transports.replica_spec import ReplicaSpec
 from tests.gateway.timed_store import Clocked, TimedStore
 from tests.ordered_group import OrderedGroup
 
+OLDER = Script("return redis.call('ZINCRBY', KEYS[1], ARGV[1], ARGV[2])")
 EXPIRE = Script("return redis.call('DEL', KEYS[1])")
 ADDRESSES = [f"grpc://r{gpu}:1" for gpu in range(4)]
 
@@ -81,6 +83,7 @@ class World(Clocked):
         self.lost: set[str] = set()
         self.reporter = Reporter(store, "w")
         self.report = ModelReport(window=30.0, arrivals=0.0)
+        self.report_age = 0.0
         self.longest: Mapping[str, int] = {}
         self.posted: list[tuple[str, dict[str, Any]]] = []
 
@@ -131,6 +134,8 @@ class World(Clocked):
         ]
         await self.reporter.report({"m": statuses})
         await report_demand(self.direct, "w", {"m": self.report})
+        if self.report_age:
+            await self.direct.run(OLDER, [demand_reports._KEYS[0]], [str(-self.report_age), "w"])
 
     def wants(self, *needs: int, waited: float = 0.0, short: float = 0.0, long_ended: float = 0.0) -> None:
         """Have requests of so many KV tokens wait, and a rate of short ones."""

@@ -131,13 +131,15 @@ async def test_what_was_said_to_wait_before_a_change_has_ended_makes_no_other_on
         world.wants()
         await world.round(controller)
         await registry.apply("m", "g", (1, 1, 1, 1), "cli:root")
-        # One worker has not said yet that what waited is served.
         world.wants(300_000)
+        world.report_age = 2.0
         await world.until(controller, "done")
         await world.round(controller)
-        world.wants()
-        await world.round(controller, times=5)
         assert ((await world.change()).id, world.spans()) == (2, [1, 1, 1, 1])
+        # It still waits.
+        world.report_age = 0.0
+        await world.round(controller)
+        assert (await world.change()).id == 3
 
 
 async def test_a_wide_group_goes_back_when_short_requests_want_it(store_url: str) -> None:

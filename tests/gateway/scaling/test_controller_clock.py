@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from gateway.scaling import inputs
-from gateway.scaling.demand.demand_reports import Report, demand_reports
+from gateway.scaling.demand.demand_reports import DemandReports, demand_reports
 from gateway.scaling.leasing.lease import Write
 from gateway.scaling.status import read_status
 from gateway.store.lua_script import Script
@@ -41,9 +42,8 @@ async def test_a_jump_is_followed_once_where_nobody_knows_whether_that_was_writt
     ahead = 1e9
     async with scaled_world(store_url) as world:
 
-        async def reports(storage: Storage) -> tuple[float, list[Report]]:
-            _, found = await demand_reports(storage)
-            return ahead + world.now, found
+        async def reports(storage: Storage) -> DemandReports:
+            return msgspec.structs.replace(await demand_reports(storage), now=ahead + world.now)
 
         monkeypatch.setattr(inputs, "demand_reports", reports)
         one = world.controller()
@@ -88,9 +88,8 @@ async def test_a_clock_that_stays_elsewhere_is_followed_and_nothing_is_older_for
     ahead = 1e9
     async with scaled_world(store_url) as world:
 
-        async def reports(storage: Storage) -> tuple[float, list[Report]]:
-            _, found = await demand_reports(storage)
-            return ahead + world.now, found
+        async def reports(storage: Storage) -> DemandReports:
+            return msgspec.structs.replace(await demand_reports(storage), now=ahead + world.now)
 
         monkeypatch.setattr(inputs, "demand_reports", reports)
         one = world.controller()
@@ -121,9 +120,8 @@ async def test_a_jump_that_another_controller_has_followed_is_not_followed_again
     ahead = 1e9
     async with scaled_world(store_url) as world:
 
-        async def reports(storage: Storage) -> tuple[float, list[Report]]:
-            _, found = await demand_reports(storage)
-            return ahead + world.now, found
+        async def reports(storage: Storage) -> DemandReports:
+            return msgspec.structs.replace(await demand_reports(storage), now=ahead + world.now)
 
         monkeypatch.setattr(inputs, "demand_reports", reports)
         one, two = world.controller("one"), world.controller("two")

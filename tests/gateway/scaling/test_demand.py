@@ -204,6 +204,12 @@ def test_workers_are_added_up() -> None:
     assert merged_demand([]) is None
 
 
+async def test_where_nobody_reports_nothing_is_old(any_store_url: str) -> None:
+    async with running(any_store_url) as store:
+        found = await demand_reports(store)
+        assert (found.reports, found.age) == ([], 0.0)
+
+
 async def test_reports_are_read_as_they_were_written(any_store_url: str) -> None:
     report = ModelReport(
         window=30.0,
@@ -217,6 +223,7 @@ async def test_reports_are_read_as_they_were_written(any_store_url: str) -> None
         await report_demand(store, "a", {"m": report})
         await report_demand(store, "b", {"m": report})
         await report_demand(store, "b", {"m": report})
-        now, found = await demand_reports(store)
-        assert found == [{"m": report}] * 2
-        assert now > 1e9
+        found = await demand_reports(store)
+        assert found.reports == [{"m": report}] * 2
+        assert found.now > 1e9
+        assert 0.0 < found.age < 5.0
