@@ -25,9 +25,9 @@ class PendingGuides(Generic[R]):
         return sum(request.sampling.n for request, _ in self._held.values())
 
     @property
-    def handles(self) -> list[int]:
-        """The handles of waiting requests."""
-        return list(self._held)
+    def requests(self) -> dict[int, Submit]:
+        """The waiting requests, by handle."""
+        return {handle: request for handle, (request, _) in self._held.items()}
 
     def add(self, handle: int, request: Submit, work: Work[R]) -> None:
         """Queue a request; call it on the event loop."""

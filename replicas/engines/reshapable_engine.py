@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from protos.reshape import MemberWidth
-from protos.types import Failure, FinishReason, Shape
+from protos.types import Failure, FinishReason, Shape, Submit
 from replicas.engine import EngineStep
 from replicas.engine_limits import Limits
 from replicas.engines.kv_contents import Block, KvContents, blocks_in, first_piece, runs_of
@@ -99,9 +99,8 @@ class ReshapableEngine(SimulatedEngine):
                 return f"the engine can be TP{', TP'.join(map(str, self._limits))}, not TP{width}"
         load, size = self._model.load, self._model.limits.tokens_per_block
         most = max(self._limits[width].kv_tokens for width in widths)
-        longest = max(
-            (answer.prompt + answer.limit for group in self._requests.values() for answer in group), default=0
-        )
+        running = [answer.prompt + answer.limit for group in self._requests.values() for answer in group]
+        longest = max([*running, *map(self._most, self._guided.requests.values())], default=0)
         if longest > most:
             return f"memory: a request of {longest} tokens runs, and TP{max(widths)} holds {most}"
         needed = load.kv_blocks_used + self._model.reserved
@@ -170,7 +169,7 @@ class ReshapableEngine(SimulatedEngine):
     def become(self, width: int, gone: Collection[int] | None, taken: Sequence[list[Block]] = ()) -> None:
         """Go on at another width; as none, it keeps nothing, and no request should come."""
         kept, self._kept = self._kept, None
-        for handle in [*self._requests, *self._guided.handles] if gone is None else gone:
+        for handle in [*self._requests, *self._guided.requests] if gone is None else gone:
             self._forget(handle)
         cache = self._model.cache
         if not width:
@@ -244,11 +243,16 @@ class ReshapableEngine(SimulatedEngine):
         limits, longest = self._limits[width], self._limits[width].kv_tokens
         for handle, group in list(self._requests.items()):
             if max(answer.prompt + answer.limit for answer in group) > longest:
-                failure = Failure("moved", f"the replica has become TP{width}, which cannot hold the request")
-                ended = [finish_of(answer, FinishReason.ERROR, failure) for answer in group if not answer.finished]
+                ended = [
+                    finish_of(answer, FinishReason.ERROR, _too_long(width)) for answer in group if not answer.finished
+                ]
                 indexes = [answer.index for answer in group if not answer.finished]
                 self._forget(handle)
                 self._finishes += [(handle, index, finish) for index, finish in zip(indexes, ended, strict=True)]
+        for handle, request in self._guided.requests.items():
+            if self._most(request) > longest:
+                self._guided.drop(handle)
+                self._end(handle, request, FinishReason.ERROR, _too_long(width))
         self._model.change(limits, self._timers[width], self._clock())
         self._width = width
         longest = min(self._longest, longest)
@@ -260,6 +264,10 @@ class ReshapableEngine(SimulatedEngine):
             kv_blocks_total=limits.kv_blocks,
             max_sequence_tokens=longest,
         )
+
+    def _most(self, request: Submit) -> int:
+        """The tokens that a sequence of a request comes to at most that is still to be composed."""
+        return len(request.prompt_ids) + (1 if request.prefill_only else self._planner.room(request))
 
     def _forget(self, handle: int) -> None:
         """Drop a request without a finish."""
@@ -288,3 +296,7 @@ class ReshapableEngine(SimulatedEngine):
         block = self.profile.kv_bytes_per_token / self._width * model.limits.tokens_per_block
         unused = model.cache.blocks_total - model.cache.used - model.reserved
         return spare_bytes(self.profile, self._gpu, self._width) + unused * block
+
+
+def _too_long(width: int) -> Failure:
+    return Failure("moved", f"the replica has become TP{width}, which cannot hold the request")

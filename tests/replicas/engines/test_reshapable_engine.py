@@ -279,6 +279,22 @@ async def test_a_request_that_came_meanwhile_and_is_too_long_now_moves_on() -> N
         assert (one.finishes[1].reason, failure.code, failure.moved_to) == (FinishReason.ERROR, "moved", 0)
 
 
+async def test_a_guided_request_that_is_too_long_before_it_is_composed_moves_on() -> None:
+    options: dict[str, Any] = {"corpus": readable_corpus(), "vocabulary": readable_vocabulary()}
+    async with running(kv_blocks_total=64, **options) as one:
+        one.engine.reset(4)
+        await one.engine.reach(1)
+        await one.engine.deal((1, 1, 1, 1), 0)
+        guide = Guide(GuideKind.JSON_OBJECT)
+        one.engine.submit(1, Submit("r", 3000 * [1], 8, Sampling(seed=1), guide=guide))
+        one.engine.submit(2, Submit("r", [1, 2, 3], 8, Sampling(seed=1), guide=guide))
+        assert one.engine.problem_of((1, 1, 1, 1)) == "memory: a request of 3008 tokens runs, and TP1 holds 2048"
+        one.engine.become(1, ())
+        await until(lambda: {1, 2} <= one.finishes.keys())
+        assert one.finishes[1].failure.code == "moved"
+        assert one.finishes[2].failure is None
+
+
 async def test_requests_that_wait_for_adapters_or_guides_are_dropped_too() -> None:
     options: dict[str, Any] = {"corpus": readable_corpus(), "vocabulary": readable_vocabulary()}
     async with running(adapters=("a", "b"), max_adapters=1, adapter_load_seconds=1e6, **options) as one:
