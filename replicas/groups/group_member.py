@@ -271,12 +271,17 @@ class GroupMember:
         assert engine is not None
         kept = None if act.keep is None or rest is None else shares[act.keep]
         taken = [part for number in act.take for part in self._opened.pop(number, ())]
-        if rest is None:
-            engine.reset(act.width, taken)
-        else:
-            others = [share for share in shares if share is not kept]
-            gone = None if kept is None else frozenset().union(*(share.handles for share in others))
-            rest.become(act.width, () if act.keeps_all else gone, taken)
+        try:
+            if rest is None:
+                engine.reset(act.width, taken)
+            else:
+                others = [share for share in shares if share is not kept]
+                gone = None if kept is None else frozenset().union(*(share.handles for share in others))
+                rest.become(act.width, () if act.keeps_all else gone, taken)
+        except Exception as error:
+            # Others count on what it should be by now, and leave it once it serves its own GPU.
+            log.exception("the engine cannot go on at TP%d", act.width)
+            return self._member.unable(f"the engine has failed: {error}")
         self._stop_moving(resume=False)
         self._gone = {} if kept is None else {place: share.handles for place, share in enumerate(shares)}
         if not act.width:

@@ -248,6 +248,29 @@ async def test_an_engine_that_says_done_and_is_not_is_alone_again(monkeypatch: p
         assert {one.now.state for one in orderer.watched} == {MemberState.SERVING}
 
 
+@pytest.mark.parametrize("gpu", [0, 2])
+async def test_an_engine_that_fails_to_go_on_is_alone_again(monkeypatch: pytest.MonkeyPatch, gpu: int) -> None:
+    async with group_of() as (servers, addresses), orderer_of(addresses) as orderer, Follower(addresses) as follower:
+        become: Any = servers[gpu]._engine.become  # type: ignore[attr-defined]
+        errors = [RuntimeError("out of memory")]
+
+        def fail(*arguments: Any) -> None:
+            if errors:
+                raise errors.pop()
+            become(*arguments)
+
+        answers = [asyncio.create_task(follower.ask(submit_of(900, prompt=range(200 + n)))) for n in range(4)]
+        await until(lambda: sum(server.current_load().running for server in servers) == 4)
+        with monkeypatch.context() as broken:
+            broken.setattr(servers[gpu]._engine, "become", fail)
+            await orderer.run(spans(1, 1, 1, 1), spans(4))
+            await orderer.watched[gpu].until(lambda m: m.failure == "the engine has failed: out of memory")
+            for one in orderer.watched:
+                await one.until(lambda m: m.state is MemberState.SERVING and m.span.width == 1)
+        assert all(len(answer) == 900 for answer in await asyncio.gather(*answers))
+        assert await orderer.run(spans(1, 1, 1, 1), spans(4)) == []
+
+
 async def test_an_engine_that_fails_while_it_moves_undoes_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(self: object, width: int) -> None:
         raise RuntimeError("out of memory")
