@@ -125,6 +125,9 @@ class Controller(LeasedRounds):
         if holder.token != self._token:
             await self._take_over(holder)
         inputs = await read_inputs(self._storage)
+        # What was held of a model whose shapes nobody looks after any more nobody would ever let go.
+        reshaped = {one.model.name for one in self.models if one.model.reshapes}
+        inputs.holds = {name: held for name, held in inputs.holds.items() if name in reshaped}
         self._jump.add(self._clock.heard(inputs.now))
         await self._act_on(holder, inputs)
 

@@ -39,13 +39,17 @@ class ScaledPool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaledModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model with pools that scale. `fixed` are the names of the others, which `scaling` has as well."""
+    """A model with pools that scale. `fixed` are the names of the others, which `scaling` has as well.
+
+    `reshapes`: somebody looks after its shapes, and says what is held of them.
+    """
 
     name: str
     mode: Mode
     pools: Sequence[ScaledPool]
     fixed: Sequence[str]
     scaling: ModelScaling
+    reshapes: bool
 
 
 def scaled_models(config: Config) -> list[ScaledModel]:
@@ -83,6 +87,7 @@ def _scaled_model(model: Model, pools: Sequence[ScaledPool]) -> ScaledModel:
         mode=settings.mode,
         pools=pools,
         fixed=[pool.name for pool in fixed],
+        reshapes=model.reshape is not None,
         scaling=ModelScaling(
             model=model.name,
             pools=[*(pool.scaling for pool in pools), *fixed],

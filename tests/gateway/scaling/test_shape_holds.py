@@ -4,7 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.config.models.reshape.settings import Reshape
+from gateway.config.settings import Config
 from gateway.scaling.controller import Controller
+from gateway.scaling.settings import scaled_models
 from gateway.scaling.shape_holds import HOLDS, ShapeHolds, with_holds
 from gateway.scaling.status import read_status
 from gateway.store.lua_script import Script
@@ -19,7 +22,13 @@ async def hold(world: World, version: int = 1, **fields: object) -> None:
     await world.store.run(PUT, [HOLDS], ["m", raw])
 
 
+def reshaped(config: Config, reshape: Reshape | None) -> Config:
+    (model,) = config.models
+    return msgspec.structs.replace(config, models=[msgspec.structs.replace(model, reshape=reshape)])
+
+
 async def four_ready(world: World) -> Controller:
+    world.config = reshaped(world.config, Reshape())
     controller = world.controller()
     want(controller, 4)
     await world.round(controller, times=3)
@@ -42,6 +51,19 @@ async def test_a_held_replica_is_not_drained(store_url: str) -> None:
         assert status is not None
         assert status.heeds == {"m": 1}
         await hold(world, 2)
+        await world.round(controller, times=3)
+        assert all(intent.state != "run" for intent in (await world.intents()).values())
+
+
+async def test_what_was_held_is_let_go_once_nobody_looks_after_shapes(store_url: str) -> None:
+    async with scaled_world(store_url) as world:
+        controller = await four_ready(world)
+        await hold(world, addresses=[f"unix:/{id_}" for id_ in world.launcher.replicas], lost={"p": 3})
+        want(controller, 0)
+        await world.round(controller, times=3)
+        assert [intent.state for intent in (await world.intents()).values()] == 4 * ["run"]
+        controller.use(scaled_models(reshaped(world.config, None)))
+        want(controller, 0)
         await world.round(controller, times=3)
         assert all(intent.state != "run" for intent in (await world.intents()).values())
 
