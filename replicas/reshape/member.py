@@ -351,6 +351,9 @@ class Member:
 
     def _followed(self, span: Span) -> list[Act]:
         """Be parked on what the server of its GPU says to serve, whatever it was told of changes."""
+        if self._under_way is not None and self._under_way.up is not None:
+            # The change may be done, which whoever shall serve its GPU says.
+            return []
         if not span.covers(self.place.span):
             return self._alone(f"who serves its GPU says to serve {described(span)} only")
         if span == self.span or self._under_way is not None:

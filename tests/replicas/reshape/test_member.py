@@ -263,3 +263,56 @@ def test_a_taker_that_never_answers_is_left_in_time() -> None:
     assert "was not done within 1000 ms" in group.processes[1].member.failure
     group.settle()
     group.check_settled()
+
+
+def held_until_decided(group: PlayedGroup) -> None:
+    """Have one of GPUs 0 to 3 deal what it has to those of GPUs 0 and 2, whose messages nobody has got yet."""
+    changed(group, 2)
+    assert shape(group) == [Span(0, 4)]
+    split(group, Span(0, 4).halves(2))
+
+
+def split(group: PlayedGroup, after: tuple[Span, ...]) -> None:
+    """Split what serves from GPU 0 on up to where that has decided, and no farther."""
+    before = group.processes[0].member.span
+    group.change += 1
+    there = [p for p in group.processes if before.start <= p.gpu < before.end]
+    participants = tuple(Participant(f"gpu{p.gpu}", p.gpu, p.epoch) for p in there)
+    group.order = ReshapeOrder(group.change, PREPARE, "g", (before,), after, participants, 1000)
+    group.say(PREPARE)
+    for process in there:
+        group.obey(process)
+    group.say(TRANSFORM)
+    while group.processes[0].member.span == before:
+        group.events()[0]()
+
+
+def test_a_parked_replica_hears_its_old_server_go_before_the_new_one_serves() -> None:
+    group = PlayedGroup()
+    held_until_decided(group)
+    rider = group.processes[3]
+    (old,) = [link for link, (peer, _) in rider.links.items() if peer is group.processes[0]]
+    group.beat()
+    while rider.inboxes.get(old):
+        group.deliver(rider, old)
+    assert rider.member.failure == ""
+    run(group)
+    assert shape(group) == list(Span(0, 4).halves(2))
+    assert all(one.member.failure == "" for one in group.processes)
+    group.check_settled()
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.sampled_from((*5 * ["event"], "beat")), st.integers(0, 30)), min_size=20, max_size=80))
+def test_signs_of_life_end_no_change(story: list[tuple[str, int]]) -> None:
+    group = PlayedGroup()
+    changed(group, 2)
+    group.begin(1)
+    run(group)
+    group.say(TRANSFORM)
+    for what, choice in story:
+        happens(group, what, choice, set())
+    run(group)
+    assert all(p.member.failure == "" for p in group.processes)
+    assert shape(group) == list(Span(0, 4).halves(2))
+    group.check_settled()
