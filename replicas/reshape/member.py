@@ -192,10 +192,13 @@ class Member:
             return [Refuse(order.change, f"change {order.change} is not newer than {self.change}")]
         self.change = order.change
         self.failure = self._problem_with(order)
-        if not self.failure:
-            self._under_way = self._planned(order, now)
-            self.state = MemberState.PREPARED
-        return [Tell()]
+        if self.failure:
+            return [Tell()]
+        self._under_way = self._planned(order, now)
+        self.state = MemberState.PREPARED
+        # A change begins where none is under way: those that it has dealt something out to serve by now.
+        leaving, self._leaving = self._leaving, {}
+        return [*(End(*ended) for ended in leaving.values()), Tell()]
 
     def _problem_with(self, order: ReshapeOrder) -> str:
         own = self.place.span

@@ -211,10 +211,10 @@ class PlayedGroup:
         elif isinstance(act, Become):
             self._become(process, act)
         elif isinstance(act, End):
-            ended = process.running if act.place is None else process.gone.pop(act.place, set())
+            ended = set(process.sequences) if act.place is None else process.gone.pop(act.place, set())
             self.limbo |= ended
             if act.place is None:
-                process.running = set()
+                process.running, process.gone = set(), {}
         else:
             assert isinstance(act, Reset)
             self.limbo.update(process.sequences)
@@ -229,6 +229,9 @@ class PlayedGroup:
         if act.keep is not None:
             process.gone = {at: part & process.running for at, part in enumerate(process.dealt) if at != act.keep}
             process.running -= set().union(*process.gone.values())
+        elif act.width:
+            # What nobody has ended by now, nobody will.
+            process.gone = {}
         process.reaching = process.resting = False
         process.dealing = None
         process.width = act.width

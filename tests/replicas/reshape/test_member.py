@@ -316,3 +316,30 @@ def test_signs_of_life_end_no_change(story: list[tuple[str, int]]) -> None:
     assert all(p.member.failure == "" for p in group.processes)
     assert shape(group) == list(Span(0, 4).halves(2))
     group.check_settled()
+
+
+def test_what_was_dealt_out_has_gone_before_the_next_change_though_a_link_is_slow_to_end() -> None:
+    group, sequences = PlayedGroup(), {"a", "b", "c", "d"}
+    changed(group, 2)
+    for sequence in sorted(sequences):
+        group.submit(sequence, 0)
+    split(group, Span(0, 4).halves(2))
+    dealer, heir = group.processes[0], group.processes[2]
+    # All has come to its end but for what the dealer hears of the other one's link.
+    (link,) = [number for number, (peer, _) in dealer.links.items() if peer is heir]
+    while others := [
+        (process, number)
+        for process in group.processes
+        for number, inbox in process.inboxes.items()
+        if inbox and (process, number) != (dealer, link)
+    ]:
+        group.deliver(*others[0])
+    assert shape(group) == list(Span(0, 4).halves(2))
+    slow = dealer.inboxes.pop(link)
+    split(group, Span(0, 2).halves(1))
+    run(group)
+    dealer.inboxes[link] = slow
+    group.settle()
+    group.check(sequences)
+    group.check_settled()
+    assert not any(process.gone for process in group.processes)
