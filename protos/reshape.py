@@ -59,7 +59,8 @@ class ReshapeOrder(msgspec.Struct, frozen=True):
     """One phase of a change by which replicas on the spans `before` become replicas on `after`, on the same GPUs.
 
     `change` grows from one change of a group to the next. The replica with a span's first GPU serves it, and the others
-    on it are parked. A prepared replica that hears nothing for `timeout_ms` goes back to what it was.
+    on it are parked. A prepared replica that hears nothing for `timeout_ms` goes back to what it was, and so does one
+    whose change is not done for so long after the order to transform.
     """
 
     change: int

@@ -165,6 +165,7 @@ class ShapeController(LeasedRounds):
 
     def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
         """Send what follows from the changes as they are written down now."""
+        seconds = {model.name: model.reshape.transform_seconds for model in self._models if model.reshape is not None}
         for name, outcome in outcomes.items():
             changes = {**_of_model(name, records.changes), **outcome.changes}
             members = {
@@ -176,7 +177,7 @@ class ShapeController(LeasedRounds):
                 if change.method != "in_place":
                     continue
                 ordered = change.ordered()
-                order = order_of(ordered)
+                order = order_of(ordered, seconds[name])
                 if order is not None:
                     order = _for_replicas(order)
                     for address in to_tell(ordered, members):

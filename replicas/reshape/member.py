@@ -50,6 +50,7 @@ class _Change(msgspec.Struct):
     part: Part
     others: dict[int, Participant]  # on the span after it, but for this replica, by GPU
     deadline: float
+    ends: float = 0.0  # when it has to be done, once it is carried out
     rested: bool = False
     deals: bool = False  # what is to be sent is being dealt out
     sent: bool = False  # what it has to send: now somebody else decides, unless it is the dealer
@@ -110,6 +111,8 @@ class Member:
         if expected is None or expected.epoch != hello.epoch or there:
             return self._turned_away(link, hello, f"GPU {hello.gpu} of epoch {hello.epoch} is not expected")
         change.down[hello.gpu] = link
+        if self.state is MemberState.CHANGING and not self._missing(change):
+            change.deadline = change.ends
         return self._advanced()
 
     def heard(self, link: int, message: Join) -> list[Act]:
@@ -177,6 +180,8 @@ class Member:
         waited = f"{change.order.timeout_ms} ms"
         if self.state is MemberState.PREPARED:
             return self._failed(f"no order came for {waited} after it was prepared")
+        if now < change.ends:
+            return self._failed(f"the replica of GPU {min(self._missing(change))} has not begun in time")
         failure = f"change {change.order.change} was not done within {waited}"
         if change.sent and change.part is Part.HEIR:
             # It cannot know what became of the dealer's GPUs but by leaving them.
@@ -186,7 +191,8 @@ class Member:
     def _prepare(self, order: ReshapeOrder, now: float) -> list[Act]:
         change = self._under_way
         if change is not None:
-            again = msgspec.structs.replace(change.order, phase=ReshapePhase.PREPARE) == order
+            asked = change.order
+            again = msgspec.structs.replace(asked, phase=order.phase, timeout_ms=order.timeout_ms) == order
             return [Tell()] if again else [Refuse(order.change, f"change {change.order.change} is under way")]
         if order.change <= self.change:
             return [Refuse(order.change, f"change {order.change} is not newer than {self.change}")]
@@ -245,9 +251,14 @@ class Member:
         if self.state is MemberState.CHANGING:
             return [Tell()]
         self.state = MemberState.CHANGING
+        others_begin = now + change.order.timeout_ms / 1000
+        change.order = msgspec.structs.replace(change.order, timeout_ms=order.timeout_ms)
         # Who does not decide waits longer than who does.
         waits = 1 if change.part in (Part.TAKER, Part.DEALER) else 2
-        change.deadline = now + waits * change.order.timeout_ms / 1000
+        change.ends = change.deadline = now + waits * change.order.timeout_ms / 1000
+        if change.part is Part.TAKER and self._missing(change):
+            # Of those that begin it hears by a link; one that gives its change up before that says so to nobody.
+            change.deadline = min(change.ends, others_begin)
         acts: list[Act] = [Tell()]
         if change.part in (Part.GIVER, Part.RIDER) and change.after.start != (
             self.span.start if self.served_by else -1
@@ -281,7 +292,7 @@ class Member:
         change = self._under_way
         if change is None or self.state is not MemberState.CHANGING:
             return []
-        all_here = change.others.keys() <= change.down.keys() | self._down.keys()
+        all_here = not self._missing(change)
         if change.part is Part.TAKER and change.rested and all_here:
             givers = {change.down[span.start] for span in change.order.before if span.start != change.after.start}
             if givers <= change.given:
@@ -301,6 +312,10 @@ class Member:
             if change.sent and set(heirs.values()) <= change.received:
                 return self._dealt(change)
         return []
+
+    def _missing(self, change: _Change) -> set[int]:
+        """The GPUs of those that will be parked on its own, or are, and have no link to it."""
+        return change.others.keys() - change.down.keys() - self._down.keys()
 
     def _heirs(self, change: _Change) -> Mapping[int, int]:
         """The links of those that shall serve in the dealer's place, by the places of their spans."""

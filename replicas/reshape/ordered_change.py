@@ -90,11 +90,12 @@ def advance(
     return change
 
 
-def order_of(change: OrderedChange) -> ReshapeOrder | None:
+def order_of(change: OrderedChange, transform_seconds: float) -> ReshapeOrder | None:
     """Return the order of its phase; None: there is none."""
     phase = _ORDERS.get(change.phase)
     if phase is None:
         return None
+    seconds = transform_seconds if phase is ReshapePhase.TRANSFORM else ANSWER_SECONDS
     return ReshapeOrder(
         change.id,
         phase,
@@ -102,7 +103,7 @@ def order_of(change: OrderedChange) -> ReshapeOrder | None:
         change.before,
         change.after,
         change.participants,
-        timeout_ms=int(1000 * ANSWER_SECONDS),
+        timeout_ms=int(1000 * seconds),
     )
 
 

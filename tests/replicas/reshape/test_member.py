@@ -265,6 +265,47 @@ def test_a_taker_that_never_answers_is_left_in_time() -> None:
     group.check_settled()
 
 
+def test_a_change_may_take_longer_than_replicas_wait_for_its_beginning() -> None:
+    group = PlayedGroup()
+    group.begin(2)
+    run(group)
+    for process in group.processes:
+        assert group.order is not None
+        group.do(
+            process, process.member.order(msgspec.structs.replace(group.order, phase=TRANSFORM, timeout_ms=9000), 0)
+        )
+    # Said once more, it changes nothing.
+    group.say(PREPARE)
+    for process in group.processes:
+        group.obey(process)
+    assert group.refused == []
+    taker = group.processes[0]
+    assert taker.member.due == 1.0
+    for link in list(taker.inboxes):
+        group.deliver(taker, link)
+    assert {process.member.due for process in group.processes} == {9.0, 18.0}
+    group.do(taker, taker.member.tick(9.0))
+    assert taker.member.failure == "change 1 was not done within 9000 ms"
+    group.settle()
+    group.check_settled()
+
+
+def test_a_taker_waits_no_longer_for_others_to_begin_than_they_wait_for_the_order() -> None:
+    group = PlayedGroup()
+    group.begin(2)
+    run(group)
+    assert group.order is not None
+    for process in group.processes[:3]:
+        order = msgspec.structs.replace(group.order, phase=TRANSFORM, timeout_ms=9000)
+        group.do(process, process.member.order(order, 0.0))
+    run(group)
+    group.do(group.processes[0], group.processes[0].member.tick(1.0))
+    assert group.processes[0].member.failure == "the replica of GPU 3 has not begun in time"
+    group.settle()
+    group.check_settled()
+    assert shape(group) == list(Span(0, 4).halves(1))
+
+
 def held_until_decided(group: PlayedGroup) -> None:
     """Have one of GPUs 0 to 3 deal what it has to those of GPUs 0 and 2, whose messages nobody has got yet."""
     changed(group, 2)

@@ -31,7 +31,7 @@ def followed(
         yield change
         if change.phase in ENDED:
             return
-        order = order_of(change)
+        order = order_of(change, 10.0)
         assert order is not None
         for address in to_tell(change, seen):
             group.hear(address, order, float(now))
@@ -108,8 +108,19 @@ def test_whoever_goes_on_orders_nothing_twice_that_was_heeded() -> None:
     change = next(changes)
     assert change.phase == "transforming"
     assert to_tell(change, group.seen()) == ["r0", "r1", "r2", "r3"]
-    group.hear("r0", order_of(change), 2.0)  # type: ignore[arg-type]
+    group.hear("r0", order_of(change, 10.0), 2.0)  # type: ignore[arg-type]
     assert to_tell(change, group.seen()) == ["r1", "r2", "r3"]
+
+
+def test_replicas_have_as_long_to_change_as_the_change_may_take() -> None:
+    group = OrderedGroup()
+    changes = [change for change in followed(group, ordered(group)) if change.phase not in ENDED]
+    orders = [order for change in changes if (order := order_of(change, 30.0)) is not None]
+    assert [(one.phase, one.timeout_ms) for one in orders] == [
+        (ReshapePhase.PREPARE, 5000),
+        (ReshapePhase.TRANSFORM, 30_000),
+    ]
+    assert order_of(changes[-1].to("aborting", 9.0), 30.0).timeout_ms == 5000  # type: ignore[union-attr]
 
 
 def test_a_newer_change_ends_an_older_one() -> None:
