@@ -45,7 +45,7 @@ from gateway.scaling.leasing.steady_clock import SteadyClock
 from gateway.scaling.settings import slo_of
 from gateway.scaling.shape_holds import HOLDS
 from gateway.tenancy.tenants.transactions import Storage
-from protos.errors import ReplicaUnavailable
+from protos.errors import ReplicaUnavailable, StoreUnavailable
 from protos.reshape import ReshapeOrder
 from replicas.reshape.ordered_change import ENDED, order_of, to_tell
 
@@ -77,6 +77,11 @@ class ShapeController(LeasedRounds):
         self._clock = SteadyClock(clock)
         self._token: int | None = None
         self._acting_since = 0.0
+        #: By how many seconds stored times are to be set, where a jump of the store's clock is followed.
+        self._jump = 0.0
+        #: What may have been written though the store did not answer: changes by place, and what no webhook has heard.
+        self._tried: Mapping[str, Change] = {}
+        self._unsure: list[Event] = []
         #: The last advice that was told and not followed, by model.
         self._advised: dict[str, Advice | None] = {}
         self.use(config)
@@ -106,9 +111,14 @@ class ShapeController(LeasedRounds):
                 # Another one has acted since, and has followed the jumps of the store's clock.
                 self._clock = SteadyClock(self._monotonic)
             self._token, self._acting_since = holder.token, self._monotonic()
+            self._jump, self._tried, self._unsure = 0.0, {}, []
             # Webhooks hear again what they may have missed.
             self._announce(event_of(one) for one in records.changes.values() if _ended_lately(one, records.now))
-        moved = self._clock.heard(records.now)
+        self._announce(event for event in self._unsure if _is_written(event, records))
+        if any(records.changes.get(place) == one for place, one in self._tried.items()):
+            self._jump = 0.0
+        self._tried, self._unsure = {}, []
+        self._jump += self._clock.heard(records.now)
         inputs = await read_shape_inputs(self._storage, self._config)
         specs = specs_of(self._config, inputs)
         self._replicas.use(specs)
@@ -117,11 +127,18 @@ class ShapeController(LeasedRounds):
             return
         now = self._clock.now()
         outcomes = {}
+        changes: dict[str, Change] = {}
         writes: list[Write] = []
         for model in self._models:
-            facts = self._facts(model, records, inputs, now, moved)
+            facts = self._facts(model, records, inputs, now)
             outcome = outcomes[model.name] = model_round(facts, self._advised.get(model.name))
             writes += _writes(facts, outcome)
+            changes |= {one.place: one for one in {**facts.changes, **outcome.changes}.values()}
+        writes += [
+            Write("put", CHANGES, place, msgspec.json.encode(one))
+            for place, one in changes.items()
+            if one != records.changes.get(place)
+        ]
         told = Told(
             at=self._clock.store_now(),
             controller=holder.name,
@@ -129,7 +146,13 @@ class ShapeController(LeasedRounds):
             lost=self._webhooks.lost,
         )
         writes.append(Write("set", STATUS, "", msgspec.json.encode(told)))
-        await self.lease.write(writes)
+        try:
+            await self.lease.write(writes)
+        except StoreUnavailable:
+            self._tried = changes
+            self._unsure = [event for outcome in outcomes.values() for event in outcome.events]
+            raise
+        self._jump = 0.0
         for name, outcome in outcomes.items():
             self._advised[name] = outcome.status.advice
             for event in outcome.events:
@@ -140,9 +163,11 @@ class ShapeController(LeasedRounds):
             self._hurry.set()
         self._order(records, outcomes)
 
-    def _facts(self, model: Model, records: ShapeRecords, inputs: ShapeInputs, now: float, moved: float) -> ModelFacts:
+    def _facts(self, model: Model, records: ShapeRecords, inputs: ShapeInputs, now: float) -> ModelFacts:
         assert model.reshape is not None, "others are not looked at"
-        changes = _of_model(model.name, records.changes)
+        # Orders are by the store's clock, whose jumps are not followed at once.
+        ahead = self._clock.store_now() - now
+        orders = _of_model(model.name, records.orders)
         return ModelFacts(
             now=now,
             model=model.name,
@@ -150,8 +175,11 @@ class ShapeController(LeasedRounds):
             slo=slo_of(model),
             seen=[one for one in self._replicas.seen() if one.spec.model == model.name],
             inputs=inputs,
-            changes={group: _moved(change, moved) for group, change in changes.items()},
-            orders=_of_model(model.name, records.orders),
+            changes={
+                group: _as_of(change, self._jump, now)
+                for group, change in _of_model(model.name, records.changes).items()
+            },
+            orders={group: msgspec.structs.replace(one, at=one.at - ahead) for group, one in orders.items()},
             taken=_of_model(model.name, records.taken),
             totals=records.totals.get(model.name, Totals()),
             relaunch=relaunch_facts(model, inputs),
@@ -213,17 +241,23 @@ def _of_model(model: str, places: Mapping[str, T]) -> dict[str, T]:
     return {place.removeprefix(prefix): found for place, found in places.items() if place.startswith(prefix)}
 
 
-def _moved(change: Change, moved: float) -> Change:
-    """Return a change as old as before, where a jump of the store's clock is followed."""
-    if not moved:
-        return change
-    ended = None if change.ended is None else change.ended + moved
-    return msgspec.structs.replace(change, since=change.since + moved, started=change.started + moved, ended=ended)
+def _as_of(change: Change, jump: float, now: float) -> Change:
+    """Return a change as old as before, where a jump of the store's clock is followed, and no younger than now."""
+    ended = None if change.ended is None else min(change.ended + jump, now)
+    return msgspec.structs.replace(
+        change, since=min(change.since + jump, now), started=min(change.started + jump, now), ended=ended
+    )
+
+
+def _is_written(event: Event, records: ShapeRecords) -> bool:
+    change = records.changes.get(place_of(event.model, event.group))
+    if change is None or change.id < event.change:
+        return False
+    return change.id > event.change or change.phase == event.phase
 
 
 def _writes(facts: ModelFacts, outcome: Outcome) -> list[Write]:
-    writes = [Write("put", CHANGES, one.place, msgspec.json.encode(one)) for one in outcome.changes.values()]
-    writes += [Write("put", TAKEN, facts.place(group), id_.encode()) for group, id_ in outcome.taken.items()]
+    writes = [Write("put", TAKEN, facts.place(group), id_.encode()) for group, id_ in outcome.taken.items()]
     writes += [Write("add", HISTORY, str(MOST_STORED), msgspec.json.encode(event)) for event in outcome.events]
     if outcome.totals != facts.totals:
         writes.append(Write("put", TOTALS, facts.model, msgspec.json.encode(outcome.totals)))

@@ -17,12 +17,14 @@ class Killed(BaseException):
 class Clocked:
     """The time of a played world, and the writes (and what else it counts) of its controllers.
 
-    After those in `kills` a controller is killed. While `away`, the store does not answer.
+    After those in `kills` a controller is killed. While `away`, the store does not answer; while `unsure`, it writes
+    and does not say so. Its clock is `ahead` of the world's.
     """
 
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
-        self.away = False
+        self.away = self.unsure = False
+        self.ahead = 0.0
         self.acts = 0
         self.kills: frozenset[int] = frozenset()
 
@@ -50,9 +52,11 @@ class TimedStore:
         reply = await self._store.run(script, keys, arguments)
         if script is lease._WRITE:
             self._world.act()
+            if self._world.unsure:
+                raise StoreUnavailable("no answer")
         if script in self._timed:
             _, *values = cast("list[bytes]", reply)
-            return [repr(self._world.now).encode(), *values]
+            return [repr(self._world.now + self._world.ahead).encode(), *values]
         return reply
 
     def _ask(self) -> None:

@@ -188,3 +188,66 @@ async def test_a_webhook_hears_how_changes_have_ended_also_from_the_next_control
         await world.round(world.controller("another"))
         await until(lambda: len(world.posted) == 2)
         assert world.posted[1] == world.posted[0]
+
+
+async def test_a_webhook_hears_of_an_end_of_which_the_store_did_not_say_that_it_has_it(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(webhook="http://hook")) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.until(controller, "transforming")
+        world.unsure = True
+        await world.round(controller)
+        assert (await world.change()).phase == "done"
+        world.unsure = False
+        await world.round(controller, times=3)
+        await until(lambda: len(world.posted) == 1)
+        assert (world.posted[0][1]["phase"], world.posted[0][1]["change"]) == ("done", 1)
+        assert [event.phase for event in await world.events()] == ["preparing", "transforming", "done"]
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+async def test_a_jump_of_the_stores_clock_that_stays_makes_no_change_older(store_url: str, jump: float) -> None:
+    async with shapes_world(store_url, config_of(mode="off", transform_seconds=300)) as world:
+        controller, registry = world.controller(), ReshapeRegistry(world.store, world.config)
+        await world.round(controller)
+        await registry.apply("m", "g", (4,), "cli:root")
+        world.group.traps = {ADDRESSES[1]: "stuck"}
+        begun = (await world.until(controller, "transforming")).since
+        world.ahead = jump
+        for lost_writes in (60, 1, 150):
+            world.unsure = lost_writes == 1
+            await world.round(controller, times=lost_writes)
+        change = await world.change()
+        assert change.phase == "transforming"
+        assert change.since == pytest.approx(begun + jump, abs=3.0)
+        change = await world.until(controller, "failed", most=120)
+        assert change.failure.startswith("it was not done within 300 s")
+
+
+async def test_what_a_clock_that_was_ahead_has_written_is_of_now_at_most(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        one = world.controller()
+        world.wants(300_000)
+        await world.until(one, "done")
+        await ReshapeRegistry(world.direct, world.config).apply("m", "g", (1, 1, 1, 1), "cli:root")
+        world.wants()
+        await world.until(one, "done")
+        await world.kill()
+        world.ahead = -86_400.0
+        another = world.controller("another")
+        await world.round(another)
+        world.wants(300_000)
+        await world.until(another, "preparing", most=5)
+        await world.until(another, "done")
+        assert world.spans() == [4]
+
+
+async def test_an_order_is_as_old_as_the_store_says_also_where_its_clock_has_jumped(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), ReshapeRegistry(world.store, world.config)
+        await world.round(controller)
+        world.ahead = -3600.0
+        await world.round(controller)
+        await registry.apply("m", "g", (4,), "cli:root")
+        await world.until(controller, "done")
+        assert world.spans() == [4]
