@@ -43,7 +43,7 @@ from gateway.scaling.leasing.lease import Holder, Lease, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
 from gateway.scaling.settings import slo_of
-from gateway.scaling.shape_holds import HOLDS
+from gateway.scaling.shape_holds import HOLDS, NO_HOLDS
 from gateway.tenancy.tenants.transactions import Storage
 from protos.errors import ReplicaUnavailable, StoreUnavailable
 from protos.reshape import ReshapeOrder
@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: Seconds that a controller that takes over gives replicas to be heard.
 HEAR_SECONDS: Final = 3.0
+#: Seconds for which a replica that is not heard any more is not taken for gone by what is held of sizes.
+UNHEARD_SECONDS: Final = 10.0
 _BAD: Final = frozenset({"aborting", "failed", "refused"})
 
 
@@ -82,6 +84,8 @@ class ShapeController(LeasedRounds):
         #: What may have been written though the store did not answer: changes by place, and what no webhook has heard.
         self._tried: Mapping[str, Change] = {}
         self._unsure: list[Event] = []
+        #: When replicas were heard last, by model and address.
+        self._heard: dict[tuple[str, str], float] = {}
         #: The last advice that was told and not followed, by model.
         self._advised: dict[str, Advice | None] = {}
         self.use(config)
@@ -111,7 +115,7 @@ class ShapeController(LeasedRounds):
                 # Another one has acted since, and has followed the jumps of the store's clock.
                 self._clock = SteadyClock(self._monotonic)
             self._token, self._acting_since = holder.token, self._monotonic()
-            self._jump, self._tried, self._unsure = 0.0, {}, []
+            self._jump, self._tried, self._unsure, self._heard = 0.0, {}, [], {}
             # Webhooks hear again what they may have missed.
             self._announce(event_of(one) for one in records.changes.values() if _ended_lately(one, records.now))
         self._announce(event for event in self._unsure if _is_written(event, records))
@@ -125,6 +129,7 @@ class ShapeController(LeasedRounds):
         if len(self._replicas.seen()) < len(specs) and self._monotonic() - self._acting_since < HEAR_SECONDS:
             # What is not heard yet is not gone: nothing is told or decided by that.
             return
+        self._note_heard()
         now = self._clock.now()
         outcomes = {}
         changes: dict[str, Change] = {}
@@ -163,6 +168,20 @@ class ShapeController(LeasedRounds):
             self._hurry.set()
         self._order(records, outcomes)
 
+    def _note_heard(self) -> None:
+        now = self._monotonic()
+        self._heard = {place: at for place, at in self._heard.items() if now - at < UNHEARD_SECONDS}
+        self._heard.update({(one.spec.model, one.spec.address): now for one in self._replicas.seen()})
+
+    def _unheard(self, model: str, held: Iterable[str]) -> bool:
+        """Whether one of the replicas that are held is not heard just now: it may be what it was all the same."""
+        now, seen = self._monotonic(), {(one.spec.model, one.spec.address) for one in self._replicas.seen()}
+        return any(
+            now - self._heard.get((model, address), self._acting_since) < UNHEARD_SECONDS
+            for address in held
+            if (model, address) not in seen
+        )
+
     def _facts(self, model: Model, records: ShapeRecords, inputs: ShapeInputs, now: float) -> ModelFacts:
         assert model.reshape is not None, "others are not looked at"
         # Orders are by the store's clock, whose jumps are not followed at once.
@@ -182,6 +201,7 @@ class ShapeController(LeasedRounds):
             orders={group: msgspec.structs.replace(one, at=one.at - ahead) for group, one in orders.items()},
             taken=_of_model(model.name, records.taken),
             totals=records.totals.get(model.name, Totals()),
+            unheard=self._unheard(model.name, inputs.holds.get(model.name, NO_HOLDS).addresses),
             relaunch=relaunch_facts(model, inputs),
         )
 

@@ -21,11 +21,15 @@ def holds_of(facts: ModelFacts, changes: Mapping[str, Change]) -> ShapeHolds:
     for change in under_way:
         addresses |= {one.address for one in change.participants}
     for view in facts.views.values():
+        # Whoever says so: a wide replica that one of its members is on is there, though another one is not heard.
+        addresses |= {one.address for one in view.members if one.membership.span.width > 1}
         for leader in view.leaders:
             others = _parked_on(leader, view)
             if others:
-                addresses |= {leader.address, *(one.address for one in others)}
                 lost[facts.pools[leader.address]] += _lost(leader, 1 + len(others), facts)
+    if facts.unheard:
+        addresses |= set(facts.holds.addresses)
+        lost |= Counter(dict(facts.holds.lost))
     set_, most = _sizes(facts, changes)
     held = ShapeHolds(
         version=facts.holds.version,

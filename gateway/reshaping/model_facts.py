@@ -25,7 +25,8 @@ from replicas.reshape.ordered_change import ENDED
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One model at `now`. `changes` and `orders` are by group.
 
-    `taken` are ids of orders that were seen to, by group.
+    `taken` are ids of orders that were seen to, by group. `unheard`: some of the replicas that are held are not heard
+    just now, and may be what they were all the same.
     """
 
     now: float
@@ -38,6 +39,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     orders: Mapping[str, ShapeOrder]
     taken: Mapping[str, str]
     totals: Totals
+    unheard: bool = False
     relaunch: RelaunchFacts | None = None
 
     @property

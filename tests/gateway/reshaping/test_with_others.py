@@ -136,3 +136,31 @@ async def test_what_the_controller_of_sizes_ends_is_not_changed(store_url: str) 
         change = await world.until(controller, "failed")
         assert change.failure == f"the controller of sizes is ending {ADDRESSES[1]}"
         assert world.group.orders == []
+
+
+async def test_what_is_not_heard_for_a_moment_is_held_as_it_was(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        await put_intents(world, "run", "run", "run", "run")
+        world.wants(300_000)
+        await world.until(controller, "claimed")
+        await heed(world, (await held(world)).version)
+        await world.until(controller, "done")
+        await world.round(controller)
+        whole = await held(world)
+        for lost in ({ADDRESSES[0]}, {ADDRESSES[2]}, set(ADDRESSES)):
+            world.lost = lost
+            await world.round(controller, times=5)
+            assert await held(world) == whole
+            world.lost = set()
+            await world.round(controller)
+        # Another controller has not heard them yet.
+        world.lost = {ADDRESSES[0]}
+        await world.kill()
+        another = world.controller("another")
+        await world.round(another, times=5)
+        assert await held(world) == whole
+        # What has gone for good is let go.
+        world.lost = set(ADDRESSES)
+        await world.round(another, times=12)
+        assert ((await held(world)).addresses, (await held(world)).lost) == ([], {})
