@@ -8,7 +8,7 @@ ordered: prepared replicas go back by themselves.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -134,7 +134,8 @@ class ShapeController(LeasedRounds):
         outcomes = {}
         changes: dict[str, Change] = {}
         writes: list[Write] = []
-        for model in self._models:
+        models = self._models
+        for model in models:
             facts = self._facts(model, records, inputs, now)
             outcome = outcomes[model.name] = model_round(facts, self._advised.get(model.name))
             writes += _writes(facts, outcome)
@@ -166,7 +167,7 @@ class ShapeController(LeasedRounds):
         if any(outcome.changes for outcome in outcomes.values()):
             # The next step need not wait for a second.
             self._hurry.set()
-        self._order(records, outcomes)
+        self._order(models, records, outcomes)
 
     def _note_heard(self) -> None:
         now = self._monotonic()
@@ -211,11 +212,12 @@ class ShapeController(LeasedRounds):
             if event.phase in ENDED:
                 self._webhooks.announce(webhooks.get(event.model), event)
 
-    def _order(self, records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
+    def _order(self, models: Sequence[Model], records: ShapeRecords, outcomes: Mapping[str, Outcome]) -> None:
         """Send what follows from the changes as they are written down now."""
-        seconds = {model.name: model.reshape.transform_seconds for model in self._models if model.reshape is not None}
-        for name, outcome in outcomes.items():
-            changes = {**_of_model(name, records.changes), **outcome.changes}
+        for model in models:
+            assert model.reshape is not None, "others are not looked at"
+            name = model.name
+            changes = {**_of_model(name, records.changes), **outcomes[name].changes}
             members = {
                 one.member.address: one.member
                 for one in self._replicas.seen()
@@ -225,7 +227,7 @@ class ShapeController(LeasedRounds):
                 if change.method != "in_place":
                     continue
                 ordered = change.ordered()
-                order = order_of(ordered, seconds[name])
+                order = order_of(ordered, model.reshape.transform_seconds)
                 if order is not None:
                     order = _for_replicas(order)
                     for address in to_tell(ordered, members):

@@ -1,8 +1,11 @@
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from gateway.reshaping.reshape_registry import ReshapeRegistry
 from gateway.reshaping.shape_orders import ShapeOrder, place_in_store
+from gateway.scaling.leasing.lease import Write
 from gateway.tenancy.tenants.transactions import Entry, Step, commit, read
 from protos.reshape import ReshapePhase
 from tests.gateway.reshaping.shapes import ADDRESSES, config_of, shapes_world
@@ -251,3 +254,23 @@ async def test_an_order_is_as_old_as_the_store_says_also_where_its_clock_has_jum
         await registry.apply("m", "g", (4,), "cli:root")
         await world.until(controller, "done")
         assert world.spans() == [4]
+
+
+async def test_a_reload_in_the_middle_of_a_round_keeps_no_order_back(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        await world.round(controller)
+        write = controller.lease.write
+
+        async def written(writes: Sequence[Write]) -> None:
+            await write(writes)
+            controller.use(msgspec.structs.replace(world.config, models=()))
+
+        world.wants(300_000)
+        monkeypatch.setattr(controller.lease, "write", written)
+        await world.round(controller)
+        assert {order.phase for _, order in world.group.orders} == {ReshapePhase.PREPARE}
+        await world.round(controller, times=2)
+        assert len(world.group.orders) == 4

@@ -42,7 +42,8 @@ class Process:
 class PlayedGroup:
     """All processes of a group, their network, a controller, and the sequences that workers have."""
 
-    def __init__(self, gpus: int = 4) -> None:
+    def __init__(self, gpus: int = 4, transform_ms: int = 1000) -> None:
+        self.transform_ms = transform_ms
         self.gpus, self.now, self.change, self.epochs = gpus, 0.0, 0, gpus
         self.processes = [Process(gpu, gpus, gpu + 1) for gpu in range(gpus)]
         self.limbo: set[str] = set()
@@ -128,13 +129,13 @@ class PlayedGroup:
         """The controller orders a change of what it sees, which may be no more true."""
         served = sorted({process.member.span for process in self.processes if not process.member.served_by})
         changes: list[tuple[tuple[Span, ...], tuple[Span, ...]]] = []
-        for width in (1, 2, 4):
+        for width in (w for w in (1, 2, 4, 8) if w <= self.gpus):
             for whole in Span(0, self.gpus).halves(width):
                 inside = tuple(span for span in served if whole.covers(span))
                 if len(inside) > 1:
                     changes.append((inside, (whole,)))
                 if whole in served:
-                    changes += [((whole,), whole.halves(part)) for part in (1, 2) if part < width]
+                    changes += [((whole,), whole.halves(part)) for part in (1, 2, 4) if part < width]
         if not changes:
             return
         before, after = changes[choice % len(changes)]
@@ -147,8 +148,10 @@ class PlayedGroup:
     def say(self, phase: ReshapePhase) -> None:
         """The controller sends the next phase to all participants."""
         if self.order is not None:
+            timeout = self.transform_ms if phase is ReshapePhase.TRANSFORM else 1000
             order = ReshapeOrder(
-                *(self.order.change, phase, GROUP, self.order.before, self.order.after, self.order.participants, 1000)
+                *(self.order.change, phase, GROUP, self.order.before, self.order.after, self.order.participants),
+                timeout_ms=timeout,
             )
             for one in self.order.participants:
                 self.processes[one.gpu].orders.append(order)

@@ -69,9 +69,11 @@ def happens(group: PlayedGroup, what: str, choice: int, sequences: set[str]) -> 
 
 
 @settings(max_examples=200)
-@given(st.lists(HAPPENINGS, min_size=30, max_size=150))
-def test_whatever_happens_the_shape_is_legal_and_each_sequence_is_somewhere_once(story: list[tuple[str, int]]) -> None:
-    group, sequences = PlayedGroup(), {"a", "b", "c", "d"}
+@given(st.lists(HAPPENINGS, min_size=30, max_size=150), st.sampled_from((4, 8)))
+def test_whatever_happens_the_shape_is_legal_and_each_sequence_is_somewhere_once(
+    story: list[tuple[str, int]], gpus: int
+) -> None:
+    group, sequences = PlayedGroup(gpus, transform_ms=4000), {"a", "b", "c", "d"}
     for gpu, sequence in enumerate(sorted(sequences)):
         group.submit(sequence, gpu)
     for what, choice in story:
