@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -11,12 +12,16 @@ import grpc.aio
 from protos.join import JOIN_METHOD, Join, JoinKind, decode_join, encode_join
 from protos.protocol_error import ProtocolError
 
+log = logging.getLogger(__name__)
+
 #: Seconds between two signs of life, and the silence after which the peer counts as lost.
 BEAT_SECONDS: Final = 0.5
 SILENCE_SECONDS: Final = 2.0
 #: Most bytes that a peer may give at a time. A simulated engine's are about 5 a token.
 MOST_BYTES: Final = 1 << 28
 
+#: How a stream ends, or a write to one that has ended.
+_LOST: Final = (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError)
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
 
 
@@ -59,7 +64,9 @@ class Link:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for error in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(error, Exception) and not isinstance(error, _LOST):
+                    log.error("a link has failed", exc_info=error)
 
     async def _write(self, write: Callable[[bytes], Awaitable[Any]]) -> None:
         while True:
