@@ -9,8 +9,10 @@ import msgspec
 
 from protos.errors import ReplicaUnavailable
 from protos.reshape import ReshapeOrder
+from protos.types import Load
 from replicas.reshape.group_view import Member
 from routing.transports.control_link import ControlLink
+from routing.transports.control_session import ControlSession
 from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,12 @@ class ReplicaLinks:
                 self._links[place] = ControlLink(spec, self._name, self._told)
 
     def seen(self) -> Sequence[SeenReplica]:
-        return [SeenReplica(link.spec, _member(link)) for link in self._links.values() if link.session is not None]
+        # Before its first load a replica would be taken for one that runs nothing, and does not drain.
+        return [
+            SeenReplica(link.spec, _member(link.spec, session, session.load))
+            for link in self._links.values()
+            if (session := link.session) is not None and session.load is not None
+        ]
 
     def order(self, model: str, address: str, order: ReshapeOrder) -> None:
         link = self._links.get((model, address))
@@ -82,18 +89,15 @@ class ReplicaLinks:
         self.changed()
 
 
-def _member(link: ControlLink) -> Member | None:
-    session = link.session
-    if session is None or session.membership is None:
+def _member(spec: ReplicaSpec, session: ControlSession, load: Load) -> Member | None:
+    membership = session.membership
+    if membership is None:
         return None
-    load = session.load
-    if load is None:
-        return Member(link.spec.address, session.epoch, session.membership)
     return Member(
-        link.spec.address,
+        spec.address,
         session.epoch,
-        session.membership,
-        used=(load.kv_blocks_used + load.kv_blocks_reserved) * session.membership.info.kv_block_tokens,
+        membership,
+        used=(load.kv_blocks_used + load.kv_blocks_reserved) * membership.info.kv_block_tokens,
         queued=load.waiting > 0,
         draining=load.draining,
     )

@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class ControlSession:
-    """One open session. `changed` is called whenever the replica says how it stands in its group."""
+    """One open session. `changed` is called whenever the replica says how it stands in its group, and with its first
+    load.
+    """
 
     def __init__(
         self, channel: grpc.aio.Channel, call: Any, welcome: codec.Welcome, changed: Callable[[], None]
@@ -37,6 +39,7 @@ class ControlSession:
         self.epoch = welcome.epoch
         #: How it stands in its group; None: it is in none, or has not said so yet.
         self.membership: Membership | None = welcome.membership
+        #: None: it has not told any yet.
         self.load: Load | None = None
 
     @classmethod
@@ -102,7 +105,9 @@ class ControlSession:
 
     def _stepped(self, step: codec.Step) -> None:
         if step.load is not None:
-            self.load = step.load
+            first, self.load = self.load is None, step.load
+            if first:
+                self._changed()
         self._seen = step.seq
         if step.seq - self._acked >= self._ack_after:
             self._outgoing.set()
