@@ -32,18 +32,20 @@ def relaunch_begun(
     """Return a change to a shape that the places can have."""
     wide = relaunch.pools.wide_in(shape)
     assert wide is not None, "it was checked"
+    before = _wide_now(last, relaunch)
     return Change(
         id=(last.id if last is not None else 0) + 1,
         model=model,
         group=relaunch.group,
         method="relaunch",
-        before=relaunch.pools.shape(_wide_now(last, relaunch)),
+        before=relaunch.pools.shape(before),
         after=relaunch.pools.shape(wide),
         phase="preparing",
         reason=reason,
         actor=actor,
         order=order,
-        narrow=relaunch.pools.narrow.exist,
+        # One that stops while another one takes its place is beyond what there are places for.
+        narrow=min(relaunch.pools.narrow.exist, relaunch.pools.narrow_beside(before)),
         started=now,
         since=now,
         failed=last.failed if last is not None else 0,

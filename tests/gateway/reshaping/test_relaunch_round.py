@@ -6,7 +6,13 @@ import pytest
 from gateway.config.models.reshape.settings import Reshape
 from gateway.reshaping.change import Advice, Change
 from gateway.reshaping.relaunch_facts import RelaunchFacts
-from gateway.reshaping.relaunch_round import relaunch_advice, relaunch_begun, relaunch_refusal, relaunch_sizes
+from gateway.reshaping.relaunch_round import (
+    relaunch_advice,
+    relaunch_begun,
+    relaunch_refusal,
+    relaunch_sizes,
+    relaunched,
+)
 from gateway.reshaping.wanted import Wanted
 from protos.reshape import Span
 from replicas.reshape.decide import ReshapeSettings
@@ -101,3 +107,13 @@ def test_sizes_follow_from_the_last_change() -> None:
     assert relaunch_sizes(known, begun.moved("done", 2.0), off) == Sizes(wide=1, narrow=4)
     assert relaunch_refusal(known, begun, [1] * 8) == "change 1 of it is under way"
     assert "hold up to 2 replicas of 4, and nothing else" in relaunch_refusal(known, None, [4, 4, 4])
+
+
+def test_replicas_that_are_just_replaced_are_not_waited_for_beyond_the_places() -> None:
+    # A fifth narrow one stops, beside a wide one in four of eight places.
+    last = done(facts(narrow=4), [4, 1, 1, 1, 1])
+    change = relaunch_begun("m", facts(narrow=5, wide=1), last, [1] * 8, "as told", 100.0)
+    change = relaunched(change, facts(narrow=4), 110.0)
+    assert change.phase == "transforming"
+    assert relaunch_sizes(facts(narrow=4), change, Reshape()) == Sizes(wide=0, narrow=8, exactly=True)
+    assert relaunched(change, facts(narrow=8), 120.0).phase == "done"
