@@ -113,12 +113,19 @@ class Site:
             free_since = (free_since or time.monotonic()) if free else 0.0
             return free and time.monotonic() - free_since > REST_SECONDS
 
-        eventually(rests, "the group may be changed again", 90)
+        try:
+            eventually(rests, "the group may be changed again", 90)
+        except AssertionError as error:
+            error.add_note(f"{self.group()}\n{self.history()}\n{self.stack.errors[-3000:]}")
+            raise
 
     def ended(self, order: dict[str, Any]) -> bool:
-        """Whether the last change is one of this order, and has ended."""
+        """Whether the last change is one of this order, and has ended, or the order was refused."""
         change = self.group()["change"]
-        return change is not None and change["after"] == list(order["shape"]) and change["ended"] is not None
+        if change is not None and change["after"] == list(order["shape"]) and change["ended"] is not None:
+            return True
+        # What was ordered may have come about before the order was taken, by the loss of a member.
+        return any(one["phase"] == "refused" and one["order"] == order.get("id") for one in self.history())
 
     def controllers(self) -> list[int]:
         return self.stack.pids("gateway.cli.main controller")
@@ -198,7 +205,7 @@ def test_a_replica_that_is_killed_in_the_middle_ends_the_change_and_not_the_grou
             assert status == 200, said
             members[victim].kill()
             members[victim].start()
-            site.rest(body)
+            site.rest({**body, "id": json.loads(said)["id"]})
             if site.group()["shape"] != widths:
                 # The loss of a member of a wide replica makes all narrow, which may be what was ordered.
                 assert site.group()["shape"] == [1, 1, 1, 1]
