@@ -101,8 +101,8 @@ class _Model:
     def __init__(self, targets: Targets, now: float) -> None:
         self._targets = targets
         self._refused = 0
-        #: Sums that fade: requests, prompt, cached and output tokens, and long requests.
-        self._sums = [0.0, 0.0, 0.0, 0.0, 0.0]
+        #: Sums that fade: requests, prompt, cached and output tokens; then the same of long requests.
+        self._sums = [0.0] * 8
         #: KV tokens from which on a request is a long one; 0: none is.
         self._narrow_tokens = 0
         self._faded_at = now
@@ -123,7 +123,11 @@ class _Model:
         sums[1] += record.prompt_tokens
         sums[2] += record.cached_tokens
         sums[3] += record.completion_tokens
-        sums[4] += 0 < self._narrow_tokens < record.prompt_tokens + record.completion_tokens
+        if 0 < self._narrow_tokens < record.prompt_tokens + record.completion_tokens:
+            sums[4] += 1
+            sums[5] += record.prompt_tokens
+            sums[6] += record.cached_tokens
+            sums[7] += record.completion_tokens
         target = self._targets.first_token(record.prompt_tokens)
         self._ttft[bucket_of((record.first_token - record.arrived) / target)] += 1
         tokens = record.completion_tokens / max(record.sequences, 1)
@@ -143,7 +147,7 @@ class _Model:
         fade = exp((self._faded_at - now) / MEMORY_SECONDS)
         self._faded_at = now
         self._sums = [value * fade for value in self._sums]
-        ended, prompt, cached, output, long = self._sums
+        ended, prompt, cached, output, *long = self._sums
         narrow = self._narrow_tokens = fleet.narrow_tokens
         statuses = fleet.statuses()
         return ModelReport(
@@ -160,7 +164,10 @@ class _Model:
             in_flight=sum(status.in_flight for status in statuses),
             pools=_pools(fleet.candidates(), statuses, watch, now),
             long_waits=sorted(queue.long_waits(narrow), reverse=True)[:MOST_LONG] if narrow else (),
-            long_ended=long,
+            long_ended=long[0],
+            long_prompt_tokens=long[1],
+            long_cached_tokens=long[2],
+            long_output_tokens=long[3],
         )
 
 
