@@ -50,8 +50,8 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     `arrivals` are requests that could be served or were refused for want of room; not those refused for their own sake.
     `ended` and the tokens are sums over some minutes, in which older requests count less. `ttft` and `tpot` count the
     window's requests by the bucket of observed over target. Of a model whose shapes change, `long_waits` are the KV
-    tokens that requests need which wait for a wider replica than the narrowest, each with the seconds that it has
-    waited, and `long_ended` and the long ones' tokens are the part of such requests in the sums.
+    tokens that long requests need which wait (`demand_counter` says which are long), each with the seconds that it has
+    waited, and `long_ended` and the long ones' tokens are their part in the sums.
     """
 
     window: float
