@@ -9,7 +9,7 @@ from gateway.config.models.settings import Model, Pool
 from gateway.reshaping.shape_inputs import ShapeInputs
 from gateway.scaling.demand.demand_reports import ModelReport
 from gateway.scaling.demand.kv_rooms import learned_field, relaunch_pools, relaunch_rooms
-from gateway.scaling.demand.merged_demand import merged_demand
+from gateway.scaling.demand.merged_demand import short_demand
 from gateway.scaling.learned_pools import Learned
 from gateway.scaling.settings import slo_of
 from protos.reshape import Span
@@ -120,8 +120,8 @@ def _serving(model: Model, pool: Pool, kv_tokens: int, inputs: ShapeInputs) -> l
 
 
 def _rate(model: Model, pool: Pool, kv_tokens: int, reports: Sequence[ModelReport], inputs: ShapeInputs) -> float:
-    """Return the requests per second and GPU that a pool's replicas serve; 0: nobody knows."""
-    demand = merged_demand(reports)
+    """Return the short requests per second and GPU that a pool's replicas serve; 0: nobody knows."""
+    demand = short_demand(reports)
     workload, learned = None if demand is None else workload_of(demand), _learned(model, pool, inputs)
     times = None if learned.steps is None else StepModel.of(learned.steps)
     if workload is None or times is None:

@@ -7,7 +7,7 @@ import msgspec
 from gateway.reshaping.change import Change, ReshapeDemand, failed_lately, shape_name
 from gateway.scaling.demand.demand_counter import MEMORY_SECONDS
 from gateway.scaling.demand.demand_reports import ModelReport
-from gateway.scaling.demand.merged_demand import merged_demand, pool_knowledge
+from gateway.scaling.demand.merged_demand import pool_knowledge, short_demand
 from protos.reshape import MemberWidth
 from protos.types import Role
 from replicas.controller.capacity import replica_capacity
@@ -24,8 +24,9 @@ from routing.estimates.step_model import StepModel
 class Wanted(msgspec.Struct, frozen=True):
     """Demand for a model, added up over all workers. `needs` are KV tokens, each with the seconds waited.
 
-    `narrow_rate` are the requests per second and GPU that the narrowest width serves, 0: not known. `short_tokens` is
-    the mean KV need of a request, `known` whether any worker reports.
+    `narrow_rate` are the short requests per second and GPU that the narrowest width serves, 0: not known.
+    `short_tokens` is the mean KV need of a short request, or of any where none of these has ended; `known` whether any
+    worker reports.
     """
 
     known: bool = False
@@ -54,7 +55,7 @@ def wanted_of(
     reports: Sequence[ModelReport], pools: Sequence[str], slo: Slo, widths: Mapping[int, MemberWidth]
 ) -> Wanted:
     """Return what the workers' reports on a model come to, whose `pools` have groups."""
-    demand = merged_demand(reports)
+    demand = short_demand(reports)
     if demand is None:
         return Wanted()
     needs = tuple((need, waited) for report in reports for need, waited in report.long_waits)

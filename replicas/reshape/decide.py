@@ -1,6 +1,7 @@
-"""When groups change their shapes: wide for requests that no narrow replica holds, narrow where width costs more.
+"""When groups change their shapes: wide for requests that crowd narrow replicas, narrow where width costs more.
 
 "Amoeba" (arXiv 2509.19729, Algorithm 1) gathers long requests on few instances and keeps the others for short ones. A
+request is long where a narrow KV cache does not hold it, or hardly two like it: such requests wait there for room. A
 group goes back only when what its width costs until the next long request exceeds what both changes cost.
 """
 
@@ -32,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
 class ReshapeSettings(msgspec.Struct, frozen=True):
     """How readily shapes change.
 
-    A long request waits for `patience` seconds at least for room at wide replicas that are there, and then only as many
+    A long request waits for `patience` seconds at least for room at replicas that hold it, and then only as many
     more become wide that what is left serves `headroom` times the short requests. A group keeps its shape for
     `cool_down` seconds. A change back must gain `margin` times what both changes cost, within the `horizon` (seconds).
     """
@@ -65,14 +66,15 @@ def _widening(snapshot: ReshapeSnapshot, settings: ReshapeSettings, cost_of: Cos
     if not snapshot.waiting or any(group.held for group in snapshot.groups):
         # What is under way may be the room that they wait for.
         return None
-    need, since = max(zip(snapshot.waiting, snapshot.waiting_since, strict=True))
-    width = least_width(snapshot, need)
-    if width is None:
-        return None
+    need = max(snapshot.waiting)
     there = any(
         snapshot.widths[replica.span.width].kv_tokens >= need for group in snapshot.groups for replica in group.replicas
     )
-    if there and snapshot.now - since < settings.patience:
+    if there:
+        waited = zip(snapshot.waiting, snapshot.waiting_since, strict=True)
+        need = max((one for one, since in waited if snapshot.now - since >= settings.patience), default=0)
+    width = least_width(snapshot, need) if need else None
+    if width is None:
         return None
     options = [
         (cost_of(group, tuple(r for r in group.replicas if r.span in inside), width), group.name, span, inside)
@@ -133,9 +135,13 @@ def _narrowings(snapshot: ReshapeSnapshot, settings: ReshapeSettings, cost_of: C
 
 
 def least_width(snapshot: ReshapeSnapshot, need: int) -> int | None:
-    """Return the narrowest width whose replicas hold a request of `need` KV tokens; None: there is none."""
+    """Return the narrowest width for a long request of `need` KV tokens; None: there is none."""
     most = max(group.gpus for group in snapshot.groups)
-    fits = [width for width, known in snapshot.widths.items() if width <= most and known.kv_tokens >= need]
+    fits = [
+        width
+        for width, known in snapshot.widths.items()
+        if snapshot.narrowest < width <= most and known.kv_tokens >= need
+    ]
     return min(fits) if fits else None
 
 

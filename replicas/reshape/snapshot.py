@@ -43,7 +43,7 @@ class HostGroup(msgspec.Struct, frozen=True):
 class Width(msgspec.Struct, frozen=True):
     """A TP degree: KV tokens that a replica of it holds, and requests per second and GPU that it serves.
 
-    `rate` is of the requests that the narrowest shape can hold too, in any unit that all widths share.
+    `rate` is of short requests, in any unit that all widths share.
     """
 
     kv_tokens: int
@@ -53,10 +53,10 @@ class Width(msgspec.Struct, frozen=True):
 class ReshapeSnapshot(msgspec.Struct, frozen=True):
     """A model's groups and demand.
 
-    `waiting` are the KV needs, in tokens, of requests that wait since the times in `waiting_since` because no replica
-    has room for them, and that the narrowest shape could not hold. `short_rate` are the requests per second that it
-    could hold, in the unit of `Width.rate`; `queued`: some of these wait. `long_rate` are the others per second.
-    `short_tokens` is the mean KV need of a request, where a change that makes room must be worth its cost; 0: it is
+    `waiting` are the KV needs, in tokens, of long requests that wait since the times in `waiting_since` because no
+    replica has room for them: the narrowest shape holds them alone, or not at all. `short_rate` are the other requests
+    per second, in the unit of `Width.rate`; `queued`: some of these wait. `long_rate` are the long ones per second.
+    `short_tokens` is the mean KV need of a short one, where a change that makes room must be worth its cost; 0: it is
     always worth it.
     """
 

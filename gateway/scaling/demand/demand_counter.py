@@ -1,7 +1,7 @@
 """Count a worker's demand of models that scale: a sink of ended requests' records, sampled once a second."""
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import exp
 from typing import Final, Protocol
 
@@ -10,6 +10,7 @@ from gateway.scaling.demand.demand_reports import BUCKETS, ModelReport, PoolRepo
 from gateway.scaling.demand.step_watch import StepWatch
 from observability.outcome import Outcome
 from observability.record import RequestRecord
+from replicas.reshape.short_bound import short_bound
 from routing.contracts.policy import ReplicaView
 from routing.contracts.policy_settings import Targets
 from routing.health.replica_status import ReplicaStatus
@@ -72,9 +73,16 @@ class DemandCounter:
     one. What was refused for its own sake, such as a limit, is no demand.
     """
 
-    def __init__(self, targets: Mapping[str, Targets], clock: Callable[[], float]) -> None:
-        """`targets` are by model; `clock` counts seconds."""
-        self._models = {name: _Model(of_model, clock()) for name, of_model in targets.items()}
+    def __init__(
+        self, targets: Mapping[str, Targets], clock: Callable[[], float], relaunched: Collection[str] = ()
+    ) -> None:
+        """`targets` are by model; `clock` counts seconds.
+
+        Of `relaunched` models requests that a narrow replica holds alone are no long ones: they are not worth a start.
+        """
+        self._models = {
+            name: _Model(of_model, clock(), crowds=name not in relaunched) for name, of_model in targets.items()
+        }
         self._clock = clock
 
     def take(self, records: Sequence[RequestRecord]) -> None:
@@ -98,13 +106,13 @@ class DemandCounter:
 
 
 class _Model:
-    def __init__(self, targets: Targets, now: float) -> None:
-        self._targets = targets
+    def __init__(self, targets: Targets, now: float, *, crowds: bool) -> None:
+        self._targets, self._crowds = targets, crowds
         self._refused = 0
-        #: Sums that fade: requests, prompt, cached and output tokens, and long requests.
-        self._sums = [0.0, 0.0, 0.0, 0.0, 0.0]
-        #: KV tokens from which on a request is a long one; 0: none is.
-        self._narrow_tokens = 0
+        #: Sums that fade: requests, prompt, cached and output tokens; then the same of long requests.
+        self._sums = [0.0] * 8
+        #: KV tokens that a short request needs at most; 0: all are short.
+        self._short_bound = 0
         self._faded_at = now
         self._ttft = [0] * BUCKETS
         self._tpot = [0] * BUCKETS
@@ -123,7 +131,11 @@ class _Model:
         sums[1] += record.prompt_tokens
         sums[2] += record.cached_tokens
         sums[3] += record.completion_tokens
-        sums[4] += 0 < self._narrow_tokens < record.prompt_tokens + record.completion_tokens
+        if 0 < self._short_bound < record.prompt_tokens + record.completion_tokens:
+            sums[4] += 1
+            sums[5] += record.prompt_tokens
+            sums[6] += record.cached_tokens
+            sums[7] += record.completion_tokens
         target = self._targets.first_token(record.prompt_tokens)
         self._ttft[bucket_of((record.first_token - record.arrived) / target)] += 1
         tokens = record.completion_tokens / max(record.sequences, 1)
@@ -143,8 +155,9 @@ class _Model:
         fade = exp((self._faded_at - now) / MEMORY_SECONDS)
         self._faded_at = now
         self._sums = [value * fade for value in self._sums]
-        ended, prompt, cached, output, long = self._sums
-        narrow = self._narrow_tokens = fleet.narrow_tokens
+        ended, prompt, cached, output, *long = self._sums
+        narrow = fleet.narrow_tokens
+        bound = self._short_bound = short_bound(narrow) if self._crowds else narrow
         statuses = fleet.statuses()
         return ModelReport(
             window=now - since,
@@ -159,8 +172,11 @@ class _Model:
             oldest_wait=queue.oldest_wait,
             in_flight=sum(status.in_flight for status in statuses),
             pools=_pools(fleet.candidates(), statuses, watch, now),
-            long_waits=sorted(queue.long_waits(narrow), reverse=True)[:MOST_LONG] if narrow else (),
-            long_ended=long,
+            long_waits=sorted(queue.long_waits(bound), reverse=True)[:MOST_LONG] if bound else (),
+            long_ended=long[0],
+            long_prompt_tokens=long[1],
+            long_cached_tokens=long[2],
+            long_output_tokens=long[3],
         )
 
 

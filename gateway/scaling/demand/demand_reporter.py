@@ -75,7 +75,10 @@ class DemandReporter:
         """`models` are all of the worker's, by name. Takes over `on_work` and `on_left` of the fleets that scale."""
         targets = {model.name: model.routing.targets or Targets() for model in config.models if is_reported(model)}
         scaled = {name: models[name] for name in targets}
-        self.counter = DemandCounter(targets, clock)
+        relaunched = {
+            model.name for model in config.models if model.reshape is not None and model.reshape.relaunch is not None
+        }
+        self.counter = DemandCounter(targets, clock, relaunched)
         self._storage = storage
         self._worker = worker
         self._fleets = {name: model.fleet for name, model in scaled.items()}

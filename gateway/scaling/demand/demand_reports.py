@@ -50,8 +50,8 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     `arrivals` are requests that could be served or were refused for want of room; not those refused for their own sake.
     `ended` and the tokens are sums over some minutes, in which older requests count less. `ttft` and `tpot` count the
     window's requests by the bucket of observed over target. Of a model whose shapes change, `long_waits` are the KV
-    tokens that requests need which wait for a wider replica than the narrowest, each with the seconds that it has
-    waited, and `long_ended` counts those that have ended, as `ended` does.
+    tokens that long requests need which wait (`demand_counter` says which are long), each with the seconds that it has
+    waited, and `long_ended` and the long ones' tokens are their part in the sums.
     """
 
     window: float
@@ -68,6 +68,20 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     pools: Mapping[str, PoolReport] = {}
     long_waits: Sequence[tuple[int, float]] = ()
     long_ended: float = 0.0
+    long_prompt_tokens: float = 0.0
+    long_cached_tokens: float = 0.0
+    long_output_tokens: float = 0.0
+
+    @property
+    def short(self) -> "ModelReport":
+        """The report with the sums of the requests that are no long ones."""
+        return msgspec.structs.replace(
+            self,
+            ended=self.ended - self.long_ended,
+            prompt_tokens=self.prompt_tokens - self.long_prompt_tokens,
+            cached_tokens=self.cached_tokens - self.long_cached_tokens,
+            output_tokens=self.output_tokens - self.long_output_tokens,
+        )
 
 
 Report = dict[str, ModelReport]

@@ -10,6 +10,8 @@ from routing.estimates.step_model import LearnedSteps
 
 #: The share of requests whose latency counts.
 _P95 = 0.95
+#: Short requests that must have ended, as they fade, for their means to be told: of fewer, rounding is what is left.
+_LEAST_SHORT = 0.01
 
 
 class PoolKnowledge(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,12 @@ def merged_demand(reports: Sequence[ModelReport]) -> Demand | None:
         ttft_ratio=quantile(_summed([report.ttft for report in reports]), _P95),
         tpot_ratio=quantile(_summed([report.tpot for report in reports]), _P95),
     )
+
+
+def short_demand(reports: Sequence[ModelReport]) -> Demand | None:
+    """Return the demand with the means of requests that are no long ones; of all where none of these has ended."""
+    short = [report.short for report in reports]
+    return merged_demand(short if sum(report.ended for report in short) > _LEAST_SHORT else reports)
 
 
 def pool_knowledge(reports: Sequence[ModelReport], pool: str) -> PoolKnowledge:

@@ -16,6 +16,7 @@ from protos.types import Work
 from replicas.reshape.cost import Cost, Method, cost_of
 from replicas.reshape.decide import Change, ReshapeSettings, decide
 from replicas.reshape.held_up_timer import HeldUpTimer
+from replicas.reshape.short_bound import short_bound
 from replicas.reshape.snapshot import HostGroup, ReshapeSnapshot, ShapedReplica, Width
 from replicas.reshape.width_rates import rate_of
 
@@ -64,11 +65,7 @@ class ReshapeRounds:
         self._short: deque[float] = deque()
         self._lengths = [1000.0, 200.0]
         self._simulation: Simulation | None = None
-
-    @property
-    def narrow_tokens(self) -> int:
-        """KV tokens that the narrowest replica holds."""
-        return self._fleet.reshaped_limits[1].kv_tokens
+        self._short_bound = short_bound(fleet.reshaped_limits[1].kv_tokens)
 
     def begin(self, simulation: Simulation) -> None:
         """Let the first replicas join."""
@@ -96,7 +93,7 @@ class ReshapeRounds:
         """Ignore steps: loads say enough."""
 
     def _arrived(self, request: TimedRequest) -> None:
-        if request.prompt_tokens + request.output_tokens > self.narrow_tokens:
+        if request.prompt_tokens + request.output_tokens > self._short_bound:
             self._long.append(request.arrival)
             return
         self._short.append(request.arrival)
@@ -111,7 +108,7 @@ class ReshapeRounds:
                 arrivals.popleft()
         waiters = simulation.waiters
         needs = [(w.timed.prompt_tokens + w.timed.output_tokens, w.timed.arrival) for w in waiters]
-        long = [(need, since) for need, since in needs if need > self.narrow_tokens]
+        long = [(need, since) for need, since in needs if need > self._short_bound]
         return ReshapeSnapshot(
             now,
             [self._group(group, now) for group in range(self._fleet.groups)],

@@ -17,7 +17,7 @@ from gateway.scaling.demand.demand_reports import (
     quantile,
     report_demand,
 )
-from gateway.scaling.demand.merged_demand import merged_demand, pool_knowledge
+from gateway.scaling.demand.merged_demand import merged_demand, pool_knowledge, short_demand
 from gateway.scaling.demand.step_watch import StepWatch
 from observability.outcome import Outcome
 from observability.record import RequestRecord
@@ -53,11 +53,12 @@ class Fleet:
 
 
 class Worker:
-    def __init__(self) -> None:
+    def __init__(self, *, relaunched: bool = False) -> None:
         self.now = 100.0
         self.queue, self.fleet = Queue(), Fleet()
         self.watch = StepWatch(lambda view, work: None, lambda replica_id: None)
-        self.counter = DemandCounter({"m": Targets(ttft_ms=1000, ttft_per_token_ms=0, tpot_ms=50)}, lambda: self.now)
+        targets = {"m": Targets(ttft_ms=1000, ttft_per_token_ms=0, tpot_ms=50)}
+        self.counter = DemandCounter(targets, lambda: self.now, ["m"] if relaunched else [])
 
     def report(self, seconds: float = 1.0) -> ModelReport:
         self.now += seconds
@@ -115,6 +116,34 @@ def test_long_requests_are_told_apart_where_replicas_change_their_shapes() -> No
     assert worker.report().long_waits == [(300_000, 1.0), (90_000, 3.0)]
     worker.counter.take([record(prompt_tokens=100_000), record()])
     assert worker.report(0.0).long_ended == 1.0
+
+
+@pytest.mark.parametrize("relaunched", [False, True])
+def test_one_that_crowds_a_narrow_replica_is_long_unless_it_takes_a_start(relaunched: bool) -> None:
+    worker = Worker(relaunched=relaunched)
+    worker.fleet.narrow_tokens = 74_000
+    worker.queue.needs = [(30_000, 3.0), (29_000, 9.0)]
+    assert worker.report().long_waits == ([] if relaunched else [(30_000, 3.0)])
+    worker.counter.take([record(prompt_tokens=30_000), record(prompt_tokens=28_000)])
+    assert worker.report(0.0).long_ended == (0.0 if relaunched else 1.0)
+
+
+def test_means_of_short_requests_are_without_the_long_ones() -> None:
+    worker = Worker()
+    worker.fleet.narrow_tokens = 74_000
+    worker.report()
+    long = record(prompt_tokens=100_000, cached_tokens=0, completion_tokens=300)
+    worker.counter.take([long, long, record(), record()])
+    demand = short_demand([worker.report(), worker.report(0.0)])
+    assert demand is not None
+    assert (demand.prompt_tokens, demand.cached_tokens, demand.output_tokens) == pytest.approx((100.0, 60.0, 11.0))
+    # What came so long ago that only rounding is left of it says nothing.
+    worker.report(3600.0)
+    worker.counter.take([long])
+    demand = short_demand([worker.report()])
+    assert demand is not None
+    assert (demand.prompt_tokens, demand.output_tokens) == pytest.approx((100_000.0, 300.0))
+    assert short_demand([]) is None
 
 
 def test_what_is_older_than_the_window_does_not_count() -> None:

@@ -52,6 +52,27 @@ def test_long_requests_gather_at_the_wide_replica_that_is_there() -> None:
     assert [change.group for change in decided(late)] == ["a"]
 
 
+def test_one_that_a_narrow_replica_holds_alone_has_another_made_wide_where_short_requests_can_spare_it() -> None:
+    groups = (group("a", [1, 1, 1, 1]), group("b", [1, 1, 1, 1]))
+    soon = snapshot(*groups, waiting=[500], waiting_since=[99.0], short_rate=4.0)
+    assert decided(soon) == []
+    late = msgspec.structs.replace(soon, waiting_since=[97.0])
+    (change,) = decided(late)
+    assert [span.width for span in change.after] == [2]
+    assert decided(msgspec.structs.replace(late, short_rate=6.0)) == []
+    # Two GPUs suffice for it, so that it makes nothing wider of what is wide already.
+    assert decided(snapshot(group("a", [2, 2]), waiting=[500], waiting_since=[0.0])) == []
+
+
+def test_the_longest_of_those_that_have_waited_counts() -> None:
+    groups = (group("a", [2, 1, 1]), group("b", [1, 1, 1, 1]))
+    (change,) = decided(snapshot(*groups, waiting=[500, 2500, 2900], waiting_since=[0.0, 0.0, 100.0]))
+    assert change.reason == "a request of 2500 tokens waits for a TP2 replica"
+    # Nothing holds it: it does not wait for those that something holds.
+    (change,) = decided(snapshot(*groups, waiting=[500, 7000], waiting_since=[0.0, 100.0]))
+    assert change.reason == "a request of 7000 tokens waits for a TP4 replica"
+
+
 def test_no_more_is_widened_than_short_requests_can_spare() -> None:
     groups = (group("a", [2, 2]), group("b", [1, 1, 1, 1]))
     # Four narrow ones serve 4 a second, and the wide ones 0.8 a GPU; two narrow ones less leave 5.2.

@@ -40,8 +40,8 @@ class Reshape(Record, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=3600,
-            description="How long a request waits for room at a replica that is wide enough before one more becomes "
-            "wide. Where none is, the change begins at once.",
+            description="How long a long request waits for room at replicas that hold it before one more becomes "
+            "wide. Where none holds it, the change begins at once.",
         ),
     ] = 2.0
     cool_down_seconds: Annotated[
