@@ -339,13 +339,15 @@ def show_rollout(console: Console, found: list[RolloutLive], now: float, path: s
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_a_rollout_has_a_page(browser: Any, site: Stack, width: int, scheme: str) -> None:
     console = Console(browser, site, width, scheme)
-    page = show_rollout(console, rollouts.live_rollouts(rollouts.rollout()), rollouts.STARTED + 185)
+    waits = rollouts.rollout(problem="12 s of 60 s are left")
+    page = show_rollout(console, rollouts.live_rollouts(waits), rollouts.STARTED + 185)
     page.get_by_text("no rollout so far").wait_for()
     page.get_by_role("link", name="Details of the rollout of mixtral-8x7b").click()
     page.get_by_role("heading", name="mixtral-8x7b").wait_for()
     assert page.locator("#fleet").is_hidden()
     assert page.locator("#rollout-stages [aria-current=step]").inner_text().split("\n")[:2] == ["●", "50 %"]
     assert page.locator("#rollout-stages [data-state=done]").count() == 4
+    assert page.locator("#rollout-why").inner_text() == "Waits: 12 s of 60 s are left"
     console.until("document.querySelectorAll('#rollout-charts .line-candidate[d*=L]').length === 4")
     worse = page.locator("#rollout-measures tr[data-health=bad]")
     assert "first token, prompts 1,024 to 4,096" in worse.inner_text()
@@ -370,6 +372,8 @@ def test_a_rollback_says_when_and_why(console: Console) -> None:
     assert page.locator("#rollout-charts .mark-bad").count() > 0
     assert page.locator(".orders button:visible").count() == 0
     page.get_by_text("worse: first tokens are slower").wait_for()
+    page.get_by_role("link", name="All models").click()
+    assert page.locator(".why-now").first.inner_text().startswith("first tokens of prompts")
 
 
 def test_a_rollout_is_ordered_and_a_refusal_is_said(console: Console) -> None:

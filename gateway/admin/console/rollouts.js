@@ -2,7 +2,6 @@
 "use strict";
 
 const SERIES_MS = 5000;
-const END_STEPS = ["draining", "done"];
 const CHARTS = [["ttft", "First token"], ["tpot", "Each token after it"], ["seconds", "Whole answer"], ["errors", "Failed requests"]];
 const STANDINGS = {
   better: ["▲", "better", "good"], as_good: ["●", "as good", "good"], leaning: ["◐", "looks worse", "warn"],
@@ -112,13 +111,15 @@ function fillRolloutCard(part, one) {
   put(part.state, statusWord(view));
   put(part.facts, factsOf(view).join(" · "));
   fillStages(part.stages, rollout, one.shares);
-  put(part.why, whyOf(rollout));
+  put(part.why, standingOf(rollout));
 }
 
 // Why it is where it is. That the last requests are over is no news: what decided it is.
-function whyOf(rollout) {
+function standingOf(rollout) {
   const turned = rollout.history.findLast((event) => event.phase === "rolling_back");
   if (turned) return turned.reason;
+  const decided = isOver(rollout) && rollout.history.findLast((event) => event.cause !== "drained");
+  if (decided) return decided.reason;
   return rollout.problem ? `Waits: ${rollout.problem}` : rollout.reason;
 }
 
@@ -324,7 +325,7 @@ function showPage(live) {
   put(at("rollout-facts"), [...factsOf(view), `by ${rollout.actor}`, view.controller || isOver(rollout) ? "" : "no controller acts now"].filter(Boolean).join(" · "));
   fillStages(at("rollout-stages"), rollout, one.shares);
   const turned = rollout.history.findLast(isRollback);
-  const ending = turned ? `Rolled back at ${dayAndTime(turned.at)}: ${turned.reason}` : whyOf(rollout);
+  const ending = turned ? `Rolled back at ${dayAndTime(turned.at)}: ${turned.reason}` : standingOf(rollout);
   put(at("rollout-why"), ending);
   flag(at("rollout-why"), "bad", Boolean(turned));
   at("rollout-why").hidden = !ending;
