@@ -376,6 +376,18 @@ def test_a_rollback_says_when_and_why(console: Console) -> None:
     assert page.locator(".why-now").first.inner_text().startswith("first tokens of prompts")
 
 
+def test_a_promoted_candidate_is_shown_with_everything(console: Console) -> None:
+    done = rollouts.rollout(rollouts.DONE, ended=rollouts.STARTED + 226, promoted=True)
+    page = show_rollout(
+        console, rollouts.live_rollouts(done, verdict=None), rollouts.STARTED + 999, "#rollout/mixtral-8x7b"
+    )
+    page.get_by_text("v2 is the stable version").first.wait_for()
+    assert page.locator("#rollout-why").inner_text() == "v2 is the stable version"
+    assert re.search(r"50 % · [\d:]+ 100 %$", page.locator("#rollout-charts .chart-said").first.inner_text())
+    assert page.locator("#rollout-charts .line-share").first.get_attribute("d").endswith("V2.00H100.00")
+    assert page.locator("#rollout-charts .mark-bad").count() == 0
+
+
 def test_a_rollout_is_ordered_and_a_refusal_is_said(console: Console) -> None:
     named = rollouts.rollout(reason=HOSTILE, candidate=HOSTILE)
     page = show_rollout(console, rollouts.live_rollouts(named), rollouts.STARTED + 185, "#rollout/mixtral-8x7b")

@@ -2,6 +2,7 @@
 "use strict";
 
 const SERIES_MS = 5000;
+const END_STEPS = ["draining", "done"];
 const CHARTS = [["ttft", "First token"], ["tpot", "Each token after it"], ["seconds", "Whole answer"], ["errors", "Failed requests"]];
 const STANDINGS = {
   better: ["▲", "better", "good"], as_good: ["●", "as good", "good"], leaning: ["◐", "looks worse", "warn"],
@@ -176,14 +177,18 @@ function fillAxis(part, span, rollout) {
   part.marks.replaceChildren(...marks.map((event) => drawn("path", { d: `M${xOf(span, event.at)} 0V60`, class: isRollback(event) ? "mark-bad" : "mark" })));
 }
 
+// Once it is promoted it has no share any more, but everything.
+const shareAt = (rollout, event) => (rollout.promoted && END_STEPS.includes(event.phase) ? 1 : event.share);
+
 function fillShare(part, rollout, span) {
   fillAxis(part, span, rollout);
-  let line = "";
-  for (const event of rollout.history) line += line ? `H${xOf(span, event.at)}V${(58 - 56 * event.share).toFixed(2)}` : `M${xOf(span, event.at)} ${(58 - 56 * event.share).toFixed(2)}`;
+  const shares = rollout.history.map((event) => shareAt(rollout, event));
+  const steps = rollout.history.map((event, index) => [xOf(span, event.at), (58 - 56 * shares[index]).toFixed(2)]);
+  const line = steps.map(([x, y], index) => (index ? `H${x}V${y}` : `M${x} ${y}`)).join("");
   part.paths.share.setAttribute("d", line && `${line}H${xOf(span, span.until)}`);
   put(part.most, "100 %");
-  const changes = rollout.history.filter((event, index) => event.share !== (index ? rollout.history[index - 1].share : 0));
-  put(part.said, changes.map((event) => `${when(event.at)} ${percent(event.share)}`).slice(-6).join(" · "));
+  const changes = rollout.history.filter((_, index) => shares[index] !== (index ? shares[index - 1] : 0));
+  put(part.said, changes.map((event) => `${when(event.at)} ${percent(shareAt(rollout, event))}`).slice(-6).join(" · "));
 }
 
 // A line of each version's values, and the band of their intervals; spans without values are gaps.

@@ -63,6 +63,12 @@ BACK = (
     ),
     event(7, 206, phase="rolled_back", stage=2, cause="drained", reason="no answer of v2 is under way"),
 )
+DONE = (
+    *FORWARD,
+    event(6, 220, phase="promoting", stage=2, share=1.0, cause="promoted", reason="an operator has promoted it"),
+    event(7, 221, phase="draining", stage=2, cause="promoted", reason="v2 is the stable version"),
+    event(8, 226, phase="done", stage=2, cause="drained", reason="v1 has no more requests"),
+)
 COMPARISONS = (
     Comparison(
         measure="error_rate",
