@@ -349,6 +349,8 @@ def test_a_rollout_has_a_page(browser: Any, site: Stack, width: int, scheme: str
     assert page.locator("#rollout-stages [data-state=done]").count() == 4
     assert page.locator("#rollout-why").inner_text() == "Waits: 12 s of 60 s are left"
     console.until("document.querySelectorAll('#rollout-charts .line-candidate[d*=L]').length === 4")
+    first = page.locator("#rollout-charts .line-candidate").nth(1).get_attribute("d")
+    assert all("L" in run or "h" in run for run in first.split("M")[1:]), "each value is seen, alone or not"
     worse = page.locator("#rollout-measures tr[data-health=bad]")
     assert "first token, prompts 1,024 to 4,096" in worse.inner_text()
     assert "1.31 (1.18 to 1.46)" in worse.inner_text()
