@@ -186,7 +186,7 @@ function fillShare(part, rollout, span) {
   const steps = rollout.history.map((event, index) => [xOf(span, event.at), (58 - 56 * shares[index]).toFixed(2)]);
   const line = steps.map(([x, y], index) => (index ? `H${x}V${y}` : `M${x} ${y}`)).join("");
   part.paths.share.setAttribute("d", line && `${line}H${xOf(span, span.until)}`);
-  put(part.most, "100 %");
+  put(part.most, "0 to 100 %");
   const changes = rollout.history.filter((_, index) => shares[index] !== (index ? shares[index - 1] : 0));
   put(part.said, changes.map((event) => `${when(event.at)} ${percent(shareAt(rollout, event))}`).slice(-6).join(" · "));
 }
@@ -224,7 +224,7 @@ function fillSeries(part, name, rollout, span, known) {
     part.paths[`${side}-band`].setAttribute("d", band);
   }
   const word = (value) => (!value ? "–" : name === "errors" ? percent(value.value) : took(value.value));
-  put(part.most, spans.length ? word({ value: most }) : "");
+  put(part.most, spans.length ? `0 to ${word({ value: most })}` : "");
   const newest = spans[spans.length - 1];
   put(part.said, newest ? `last: stable ${word(newest.stable[name])}, candidate ${word(newest.candidate[name])}` : "nothing measured");
 }
