@@ -262,9 +262,11 @@ function makeMeasure() {
 function fillMeasure(part, one) {
   const [sign, word, health] = STANDINGS[one.standing];
   const open = one.low === 0 && one.high === null;
-  const ratio = one.ratio === null ? "–" : `${one.ratio.toFixed(2)} (${open ? "not bounded yet" : `${one.low.toFixed(2)} to ${one.high === null ? "?" : one.high.toFixed(2)}`})`;
+  // A bound is compared with the ratio itself.
+  const interval = !open ? ` (${one.low.toFixed(2)} to ${one.high === null ? "?" : one.high.toFixed(2)})` : one.bound === null ? " (not bounded yet)" : "";
+  const ratio = one.ratio === null ? "–" : one.ratio.toFixed(2) + interval;
   const bound = one.bound === null ? "" : `, bound ${one.measure === "error_rate" ? percent(one.bound) : `${number(one.bound)} ×`}`;
-  const texts = [measureName(one) + bound, measured(one, one.baseline), measured(one, one.candidate), ratio, null, `${count(one.baseline_samples)} / ${count(one.candidate_samples)}`, `${sign} ${word}`];
+  const texts = [measureName(one) + bound, measured(one, one.baseline), measured(one, one.candidate), ratio, null, one.baseline_samples + one.candidate_samples ? `${count(one.baseline_samples)} / ${count(one.candidate_samples)}` : "–", `${sign} ${word}`];
   texts.forEach((text, index) => { if (text !== null) put(part.cells[index], text); });
   flag(part.root, "health", health);
   part.bar.hidden = one.ratio === null;
