@@ -245,7 +245,7 @@ const place = (ratio) => Math.min(100, Math.max(0, 50 + (50 * Math.log2(Math.max
 
 function makeMeasure() {
   const root = make("tr");
-  const cells = ["Measure", "Stable", "Candidate", "Ratio", "", "Samples", "Verdict"].map((label, index) => {
+  const cells = ["Measure", "Stable", "Candidate", "Ratio", "½ to 2 times", "Samples", "Verdict"].map((label, index) => {
     const cell = make("td", [1, 2, 3, 5].includes(index) ? "number" : "");
     cell.dataset.label = label;
     root.append(cell);
@@ -255,6 +255,7 @@ function makeMeasure() {
   bar.setAttribute("aria-hidden", "true");
   const range = make("i", "range"), dot = make("i", "dot");
   bar.append(range, dot);
+  cells[4].className = "interval-cell";
   cells[4].append(bar);
   return { root, cells, bar, range, dot };
 }
@@ -270,6 +271,7 @@ function fillMeasure(part, one) {
   texts.forEach((text, index) => { if (text !== null) put(part.cells[index], text); });
   flag(part.root, "health", health);
   part.bar.hidden = one.ratio === null;
+  flag(part.cells[4], "none", one.ratio === null);
   part.range.hidden = open;
   const low = place(one.low), high = one.high === null ? 100 : place(one.high);
   part.range.style.left = `${low}%`;
