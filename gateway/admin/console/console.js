@@ -87,7 +87,8 @@ function duration(seconds) {
   return [whole.format(seconds), "s"];
 }
 
-const took = (seconds) => duration(seconds).join(" ").trim();
+// A number stays on the line of its unit.
+const took = (seconds) => duration(seconds).join("\u00a0").trim();
 const when = (seconds) => clock.format(new Date(seconds * 1000));
 const usd = (value) => `$${value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 2 : 0 })}`;
 const rate = (value) => (value === null || value === undefined ? "–" : `${number(value)}/s`);
