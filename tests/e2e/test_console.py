@@ -120,6 +120,7 @@ def test_the_key_is_asked_for_and_kept_in_this_tab_alone(console: Console) -> No
 
 def test_what_happens_is_shown(console: Console) -> None:
     page = console.live()
+    page.get_by_text("No request has ended.").wait_for()
     for _ in range(5):
         assert ask(console.site, chat(max_tokens=5))[0] == 200
     assert ask(console.site, chat(model="nobody"))[0] == 404

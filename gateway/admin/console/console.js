@@ -184,7 +184,7 @@ function showFigures(live) {
   });
   const ended = Object.entries(live.headline.outcomes || {}).sort((a, b) => b[1] - a[1]);
   const said = ended.map(([name, value]) => `${name.replaceAll("_", " ")} ${rate(value)}`).join(" · ");
-  put(at("outcomes"), live.seconds ? (said ? `Not answered in full: ${said}` : "Every request was answered in full.") : " ");
+  put(at("outcomes"), live.seconds ? (said ? `Not answered in full: ${said}` : live.headline.requests_per_second ? "Every request was answered in full." : "No request has ended.") : " ");
   const waiting = live.headline.in_flight === null ? "" : "gathering";
   put(at("window"), live.seconds ? `over the last ${live.seconds.toFixed(0)} s` : waiting);
 }
