@@ -275,6 +275,7 @@ def test_what_scales_is_shown(browser: Any, site: Stack, width: int, scheme: str
     assert grown.locator(".cost").inner_text() == "$12.50 of $20.00 an hour"
     texts = (
         "2 ready of 5 wanted",
+        "min 1, max 6",
         "the load needs 4",
         "needed by the load 4",
         "3 starting",
