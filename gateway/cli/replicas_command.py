@@ -18,11 +18,17 @@ from observability.printable import printable
 from observability.terminal import print_json, table
 from protos.reshape import MemberState
 from protos.types import Role
+from routing.health.replica_status import State
 
 #: Widths from which on addresses, then sources and served versions, are shown.
 _WIDE = 110
 _WIDEST = 150
 _LONGEST_ADDRESS = 48
+_HEADER = (
+    *("REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"),
+    *("GPUS", "ADDRESS", "SOURCE", "VERSION"),
+)
+_LEAVING = ("SOURCE", "ADDRESS", "PREDICT", "ROLE", "VERSION", "OPEN")
 _NO_NUMBERS = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 _PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
 
@@ -76,7 +82,9 @@ async def _drain(registry: ReplicaRegistry, arguments: argparse.Namespace) -> in
         return 0
     print(f"draining {drain.target} of {drain.model}: what still runs there in {drain.grace_seconds:g} s moves on")
     rows = await registry.replicas(drain.model)
-    if not _with_partners(row for row in rows if row.drain is None and row.state not in _NO_NUMBERS):
+    # One that is ready and gets nothing is of a version that does not serve, and takes no other's requests.
+    left = (row for row in rows if row.drain is None and row.state not in _NO_NUMBERS)
+    if not _with_partners(row for row in left if row.share > 0 or row.state != State.READY.value):
         print(f"no replica of {drain.model} is left: its requests are refused, and what runs ends with an error")
     return 0
 
@@ -103,20 +111,39 @@ def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]
     serving = _with_partners(row for row in rows if row.share > 0)
     count = len(serving)
     yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
-    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
-    shown = (width >= _WIDE) + 2 * (width >= _WIDEST)
-    more = [(_shortened(row.address), row.source, row.version or "-")[:shown] for row in rows]
-    if any(row.group for row in rows):
-        header.append("GPUS")
-        more = [(_gpus(row.group), *cells) for row, cells in zip(rows, more, strict=True)]
-    header += ("ADDRESS", "SOURCE", "VERSION")[:shown]
-    yield from table([header, *([*_cells(row), *cells] for row, cells in zip(rows, more, strict=True))])
+    yield from _fitting([_HEADER, *map(_cells, rows)], _shown(rows, width), width)
     for row in rows:
         reason = _reason(row)
         if not reason and row not in serving:
             reason = f"no {_PARTNER[row.role].value} replica to pair it with takes requests"
         if reason:
             yield from textwrap.wrap(f"{row.id}: {reason}", width, subsequent_indent="  ")
+
+
+def _shown(rows: Sequence[ReplicaView], width: int) -> list[str]:
+    """Choose the columns, before it is known whether they fit."""
+    left_out = set()
+    if not any(row.group for row in rows):
+        left_out.add("GPUS")
+    if width < _WIDE:
+        left_out.add("ADDRESS")
+    if width < _WIDEST:
+        left_out.add("SOURCE")
+        # Where there are several, they are why some of the replicas get nothing.
+        if len({row.version for row in rows}) == 1:
+            left_out.add("VERSION")
+    return [title for title in _HEADER if title not in left_out]
+
+
+def _fitting(lines: Sequence[Sequence[str]], shown: list[str], width: int) -> Iterator[str]:
+    """Format the columns that are shown; those that say least leave where all of them are too wide."""
+    leaving = [title for title in _LEAVING if title in shown]
+    while True:
+        places = [_HEADER.index(title) for title in shown]
+        made = list(table([[line[place] for place in places] for line in lines]))
+        if not leaving or max(map(len, made)) <= width:
+            return iter(made)
+        shown.remove(leaving.pop(0))
 
 
 def _with_partners(rows: Iterable[ReplicaView]) -> list[ReplicaView]:
@@ -141,6 +168,10 @@ def _cells(row: ReplicaView) -> tuple[str, ...]:
         kv,
         str(row.in_flight),
         accuracy,
+        _gpus(row.group),
+        _shortened(row.address),
+        row.source,
+        row.version or "-",
     )
 
 

@@ -155,6 +155,34 @@ def test_host_groups_are_shown_with_their_gpus(
     assert rows[1]["group"]["state"] == "parked"
 
 
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_columns_leave_where_there_is_no_room_for_all(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    address = "unix:/var/lib/penstock/launched/a-pool-2bc797cc7194710a.sock"
+    pools = [{"name": "a-pool-of-a-long-name", "engine": "simulated", "replicas": [address, "grpc://10.0.0.1:1"]}]
+    models = [{"name": "m", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "long.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    idle = status("a-pool-of-a-long-name/1", version="v2", share=0.0, reason="its version serves no requests now")
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            await world.worker("w", {"m": FakeFleet(status("a-pool-of-a-long-name/0", version="v1"), idle)}).exchange()
+
+    bounded(report)
+    shell = Shell(path, capsys)
+    said = shell("list")
+    assert max(map(len, said.splitlines())) <= width
+    assert "m: 2 replicas, 1 takes requests" in said
+    _, header, first, second, *_ = said.splitlines()
+    assert (first.split()[-1], second.split()[-1]) == ("v1", "v2")
+    assert ("ADDRESS" in header, "SOURCE" in header) == (width == 160, width == 160)
+    assert ("PREDICT" in header) == (width > 80)
+    assert "no replica of m is left" in shell("drain", "a-pool-of-a-long-name/0")
+
+
 def test_json_has_the_whole_of_it(replicas: Shell) -> None:
     rows = replicas.json("list", "--model", "org/m2")
     assert [row["id"] for row in rows] == ["narrow/0", "narrow/1", "only/0"]
