@@ -105,15 +105,19 @@ def _decided(rollout: Rollout) -> str:
 def event_lines(events: Sequence[Event], width: int, *, of: Literal["one", "model", "all"]) -> Iterator[str]:
     """Yield a line for each event, wrapped. `of`: one rollout, or more, which are named by candidate and model."""
     for event in events:
-        share = f" {100 * event.share:g} %" if event.share else ""
-        stage = f" {event.stage + 1}" if event.phase == "shifting" else ""
+        share = f", {100 * event.share:g} %" if event.share else ""
         verdict = f", {event.verdict.replace('_', ' ')}" if event.verdict is not None else ""
         counted = f" ({_requests(event.requests)}{verdict})" if event.requests else ""
         name = {"one": "", "model": f" {event.candidate}", "all": f" {event.model} {event.candidate}"}[of]
-        # A shadow that was reported leaves its candidate as well.
-        phase = "reported" if event.cause == "reported" else event.phase.replace("_", " ")
-        words = f"{_time(event.at)}{name} {phase}{stage}{share}: {event.reason}{counted}"
+        words = f"{_time(event.at)}{name} {_phase_of_event(event)}{share}: {event.reason}{counted}"
         yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
+
+
+def _phase_of_event(event: Event) -> str:
+    if event.phase == "shifting":
+        return f"stage {event.stage + 1}"
+    # A shadow that was reported leaves its candidate as well.
+    return "reported" if event.cause == "reported" else event.phase.replace("_", " ")
 
 
 def _bar(rollout: Rollout, width: int) -> str:

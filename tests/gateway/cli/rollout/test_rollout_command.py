@@ -88,6 +88,7 @@ def test_a_rollout_from_its_order_to_its_end(rollout: Shell, monkeypatch: pytest
     assert "stage 1 of 2: 2 replicas warm" in shown
     assert "[####################...................|] 50 % to v2, 50 requests in this stage" in shown
     assert "preparing: cli:" in shown
+    assert shown.splitlines()[-1].endswith(" stage 1, 50 %: 2 replicas warm")
     header, row = rollout("list").splitlines()
     assert header.split()[:4] == ["MODEL", "STABLE", "CANDIDATE", "PLAN"]
     assert "stage 1 of 2" in row
