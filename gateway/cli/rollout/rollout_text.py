@@ -17,8 +17,9 @@ from routing.rollouts.verdicts.verdict import Comparison, Verdict
 
 #: Events that the status has.
 _LAST = 8
-#: Most characters of the bar of shares.
+#: Most characters of the bar of shares, and so few that it still tells stages apart.
 _BAR = 40
+_LEAST_BAR = 20
 _WISHES = {"promote": "promoted", "abort": "aborted"}
 _STANDINGS = {
     "better": "better",
@@ -122,11 +123,14 @@ def _phase_of_event(event: Event) -> str:
 
 def _bar(rollout: Rollout, width: int) -> str:
     """Draw the candidate's share, with the stages that are still to come."""
-    cells = min(_BAR, max(width, 40) - 10)
+    words = f"{100 * rollout.share:g} % to {rollout.candidate}, {_requests(rollout.requests)} in this stage"
+    # Brackets, a space and the indentation take the rest; where names are long, the words have a line of their own.
+    beside = max(width, 40) - len(words) - 5
+    cells = min(_BAR, beside if beside >= _LEAST_BAR else max(width, 40) - 10)
     filled = round(cells * rollout.share)
     marks = {min(round(cells * share), cells - 1) for share in rollout.settings.shares if share > rollout.share}
     drawn = "".join("#" if place < filled else "|" if place in marks else "." for place in range(cells))
-    return f"[{drawn}] {100 * rollout.share:g} % to {rollout.candidate}, {_requests(rollout.requests)} in this stage"
+    return f"[{drawn}] {words}"
 
 
 def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
@@ -139,8 +143,10 @@ def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
     ]
     if not shown:
         return
-    rows = [("MEASURE", rollout.stable, rollout.candidate, "RATIO", "INTERVAL", "STANDING"), *map(_row, shown)]
-    yield from (f"  {line}" for line in table(rows))
+    lines = _compared(rollout.stable, rollout.candidate, shown)
+    if max(map(len, lines)) + 2 > width:
+        lines = _compared("STABLE", "CANDIDATE", shown)
+    yield from (f"  {line}" for line in lines)
     sure = 100 * (1 - rollout.settings.bounds.false_rollbacks / TESTS)
     words = (
         f"RATIO: how many times {rollout.stable}'s the value of {rollout.candidate} is. Times are compared on like "
@@ -148,6 +154,10 @@ def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
         f"columns beside it, which are of all requests. INTERVAL: has the true ratio with {sure:.2f} %, at every look."
     )
     yield from _wrapped(words, width)
+
+
+def _compared(stable: str, candidate: str, shown: Sequence[Comparison]) -> list[str]:
+    return list(table([("MEASURE", stable, candidate, "RATIO", "INTERVAL", "STANDING"), *map(_row, shown)]))
 
 
 def _shadow(report: ShadowReport, width: int) -> Iterator[str]:

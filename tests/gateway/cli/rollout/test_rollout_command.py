@@ -159,6 +159,18 @@ def test_a_ratio_says_of_what_it_is() -> None:
     assert row == ["tpot", "21", "ms", "18", "ms", "x0.86", "x0.80", "to", "x0.92", "better"]
 
 
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("candidate", ["v2", "v3-with-a-rather-long-name-of-a-version"])
+def test_a_status_fits_its_width_with_long_names(width: int, candidate: str) -> None:
+    (versions, _) = live_rollouts(sample(candidate=candidate, requests=1190))
+    lines = list(status_lines(versions.versions, width))
+    assert max(map(len, lines)) <= width
+    (header,) = [line.split() for line in lines if line.split()[:1] == ["MEASURE"]]
+    assert header[1:3] == (["v1", candidate] if width == 140 or candidate == "v2" else ["STABLE", "CANDIDATE"])
+    (bar,) = [line for line in lines if line.startswith("  [")]
+    assert ("1190 requests in this stage" in bar) == (width == 140 or candidate == "v2")
+
+
 @pytest.mark.parametrize(
     ("problem", "waits"),
     [
