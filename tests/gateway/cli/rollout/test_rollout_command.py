@@ -92,6 +92,10 @@ def test_a_rollout_from_its_order_to_its_end(rollout: Shell, monkeypatch: pytest
     header, row = rollout("list").splitlines()
     assert header.split()[:4] == ["MODEL", "STABLE", "CANDIDATE", "PLAN"]
     assert "stage 1 of 2" in row
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = [line.split(maxsplit=1) for line in rollout("list").splitlines()]
+    assert ["PHASE", "stage 1 of 2"] in narrow and ["CANDIDATE", "v2"] in narrow
+    monkeypatch.setenv("COLUMNS", "100")
     assert "as good" in row
     assert rollout("pause", "m").startswith("the rollout of m stays where it is")
     assert rollout("resume", "m").startswith("the rollout of m goes on")
