@@ -153,6 +153,23 @@ def test_an_ab_test_needs_a_goal_and_plans_have_two_spellings(rollout: Shell) ->
     assert "(blue-green: 100 %)" in rollout("start", "m", "--to", "v2", "--plan", "blue_green")
 
 
+def test_where_no_model_goes_by_version_it_says_what_would_make_one(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = {
+        "name": "m",
+        "tokenizer": "mistral-tekken",
+        "context": 4096,
+        "pools": [{"name": "p", "engine": "simulated", "replicas": ["grpc://h:1"]}],
+    }
+    path = tmp_path / "plain.yaml"
+    path.write_text(msgspec.yaml.encode({"models": [plain], "store": {"url": store_url}}).decode())
+    for arguments in (["start", "m", "--to", "v2"], ["status", "m"], ["promote", "m"]):
+        assert main(["rollout", *arguments, "--config", str(path)]) == 1
+        said = "No model 'm' has versions; no model has `stable`, or pools of several versions."
+        assert said in capsys.readouterr().err
+
+
 def test_a_ratio_says_of_what_it_is() -> None:
     (versions, _) = live_rollouts(sample())
     lines = list(status_lines(versions.versions, 120))
