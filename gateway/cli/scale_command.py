@@ -71,6 +71,9 @@ async def _list(registry: ScalingRegistry, arguments: argparse.Namespace) -> int
     if arguments.json:
         print_json(view)
         return 0
+    if not view.models:
+        print("no model scales: no pool has a launcher")
+        return 0
     width = shutil.get_terminal_size().columns
     blocks = [_controller_line(view)]
     blocks += ["\n".join(map(printable, _block(model, width))) for model in view.models]
@@ -145,11 +148,12 @@ def _block(model: ModelStatus, width: int) -> Iterator[str]:
         yield from _wrapped(f"ready in pools without a launcher, and counted: {beside}", width)
     demand = model.demand
     if demand is not None:
-        yield (
-            f"  {demand.requests_per_second:.2f} requests/s in the last {demand.window:.0f} s, of "
+        words = (
+            f"{demand.requests_per_second:.2f} requests/s in the last {demand.window:.0f} s, of "
             f"{demand.prompt_tokens:.0f} tokens in (cached: {demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} "
             f"out; {demand.in_flight} in flight, {demand.waiting} waiting"
         )
+        yield from _wrapped(words, width)
     for reason in dict.fromkeys(pool.reason for pool in model.pools if pool.reason):
         yield from _wrapped(reason, width)
     for warning in model.warnings:
