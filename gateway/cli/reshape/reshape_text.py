@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from gateway.reshaping.change import Advice, Event, GroupStatus, ModelShapes, shape_name
 from gateway.reshaping.reshape_registry import ShapePlan
-from observability.terminal import table
+from observability.terminal import fitted
 
 _MODES = {"off": "nothing is decided", "advise": "changes are advised, and none is made", "apply": "changes are made"}
 
@@ -16,7 +16,7 @@ def model_lines(model: ModelShapes, width: int) -> Iterator[str]:
     yield f"{model.model}: {_MODES[model.mode]}"
     if model.demand is not None:
         demand = model.demand
-        words = f"{demand.short_rate:g}/s short requests, {demand.long_rate:g}/s long ones"
+        words = f"{demand.short_rate:.2f} short requests/s, {demand.long_rate:.2f} long ones"
         if demand.waiting:
             words += (
                 f"; {demand.waiting} of these wait, the longest for {demand.longest} KV tokens, the first for "
@@ -24,7 +24,7 @@ def model_lines(model: ModelShapes, width: int) -> Iterator[str]:
             )
         yield from _wrapped(words, width)
     if model.groups:
-        yield from (f"  {line}" for line in table([_HEADER, *map(_row, model.groups)]))
+        yield from (f"  {line}".rstrip() for line in fitted([_HEADER, *map(_row, model.groups)], width - 2))
     else:
         yield "  no replica of it is in a host group, as far as is known"
     for group in model.groups:
