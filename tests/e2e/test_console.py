@@ -14,6 +14,8 @@ import pytest
 from gateway.admin.live.live_snapshot import scaling_live
 from gateway.admin.live.view import RolloutLive
 from gateway.scaling.status import ScalingStatus
+from routing.rollouts.settings import Gates
+from routing.rollouts.settings import Rollout as Settings
 from tests.e2e.conftest import running
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import HANGS_SECONDS, Stack, eventually
@@ -345,7 +347,7 @@ def test_a_rollout_has_a_page(browser: Any, site: Stack, width: int, scheme: str
     page = show_rollout(console, rollouts.live_rollouts(waits), rollouts.STARTED + 185)
     page.get_by_text("no rollout so far").wait_for()
     page.get_by_role("link", name="Details of the rollout of mixtral-8x7b").click()
-    page.get_by_role("heading", name="mixtral-8x7b").wait_for()
+    page.get_by_role("heading", name="mixtral-8x7b", level=2).wait_for()
     assert page.locator("#fleet").is_hidden()
     assert page.locator("#rollout-stages [aria-current=step]").inner_text().split("\n")[:2] == ["●", "50 %"]
     assert page.locator("#rollout-stages [data-state=done]").count() == 4
@@ -362,6 +364,22 @@ def test_a_rollout_has_a_page(browser: Any, site: Stack, width: int, scheme: str
     page.get_by_role("link", name="All models").click()
     page.locator("#rollout-cards").wait_for()
     assert page.locator("#rollout-page").is_hidden()
+    console.close()
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_many_stages_are_whole(browser: Any, site: Stack, width: int) -> None:
+    console = Console(browser, site, width)
+    stages = tuple(round(0.05 * number, 2) for number in range(1, 21))
+    settings = Settings(model="mixtral-8x7b", to="v2", plan="gates", stages=stages, gates=Gates(golden="golden.jsonl"))
+    page = show_rollout(console, rollouts.live_rollouts(rollouts.rollout(settings=settings)), rollouts.STARTED + 185)
+    cut = """[...document.querySelectorAll('.stages *')].filter(e => e.getClientRects().length &&
+      e.getBoundingClientRect().right > e.closest('li').getBoundingClientRect().right + 1).map(e => e.textContent)"""
+    page.locator(".rollout-card .stages li", has_text="100 %").wait_for()
+    assert page.evaluate(cut) == [], "on the card"
+    page.get_by_role("link", name="Details of the rollout").click()
+    page.locator("#rollout-stages li", has_text="100 %").wait_for()
+    assert page.evaluate(cut) == [], "on the page"
     console.close()
 
 
