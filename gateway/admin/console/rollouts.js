@@ -203,8 +203,8 @@ function fillSeries(part, name, rollout, span, known) {
     const close = () => {
       // A value without neighbours is a point, which needs a length to be seen.
       if (run.length === 1) {
-        run.push([Number(run[0][0]) + 0.8, run[0][1]]);
-        line += "h0.8";
+        run.push([Number(run[0][0]) + 1.5, run[0][1]]);
+        line += "h1.5";
       }
       if (run.length) band += `M${run.map(([x, value]) => `${x} ${y(value.high)}`).join("L")}L${run.toReversed().map(([x, value]) => `${x} ${y(value.low)}`).join("L")}Z`;
       run = [];
