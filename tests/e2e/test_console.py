@@ -264,7 +264,9 @@ def scaling_event(site: Stack, found: ScalingStatus, now: float) -> str:
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_what_scales_is_shown(browser: Any, site: Stack, width: int, scheme: str) -> None:
     console = Console(browser, site, width, scheme)
-    named = msgspec.structs.replace(progress(8, "failed", problem=HOSTILE + " and so on" * 40), id="a-pool-with-a-long-name-" + "0af3" * 9)
+    named = msgspec.structs.replace(
+        progress(8, "failed", problem=HOSTILE + " and so on" * 40), id="a-pool-with-a-long-name-" + "0af3" * 9
+    )
     grows = model(pools=[pool(failed=[named])], budget_per_hour=20.0, fixed={"own": 2})
     body = scaling_event(site, status(models=[grows, at_zero()]), NOW)
     console.page.route(
