@@ -2,7 +2,6 @@
 
 import argparse
 import shutil
-import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -15,7 +14,7 @@ from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.intents import replica_registry
 from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import print_json, table
+from observability.terminal import print_json, table, wrapped
 from protos.reshape import MemberState
 from protos.types import Role
 from routing.health.replica_status import State
@@ -117,7 +116,7 @@ def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]
         if not reason and row not in serving:
             reason = f"no {_PARTNER[row.role].value} replica to pair it with takes requests"
         if reason:
-            yield from textwrap.wrap(f"{row.id}: {reason}", width, subsequent_indent="  ")
+            yield from wrapped(f"{row.id}: {reason}", width, "", "  ")
 
 
 def _shown(rows: Sequence[ReplicaView], width: int) -> list[str]:

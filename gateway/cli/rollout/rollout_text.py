@@ -1,6 +1,5 @@
 """Rollouts as lines of text."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -8,7 +7,7 @@ from typing import Literal
 from gateway.rollouts.comparison.difference import GOOD_CALLS
 from gateway.rollouts.rollout_registry import ModelVersions, RolloutView
 from gateway.rollouts.shadow.shadow_sums import ShadowReport
-from observability.terminal import table
+from observability.terminal import table, wrapped
 from routing.rollouts.measures.events import RATES, TIMES
 from routing.rollouts.rollout import ENDED, SERVING, Event, Rollout
 from routing.rollouts.stages import SETTLED
@@ -65,7 +64,7 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
     if model.unreadable:
         keys = ", ".join(model.unreadable)
         words = f"{model.model}: this program version cannot read what the store has of it in {keys}; `penstock rollout"
-        yield from textwrap.wrap(f"{words} abort {model.model}` clears it", max(width, 40), subsequent_indent="    ")
+        yield from wrapped(f"{words} abort {model.model}` clears it", width, first="")
     if view is None:
         had = "its rollout is not known" if model.unreadable else "it has had no rollout"
         yield f"{model.model}: {model.stable} is stable; {had}"
@@ -73,15 +72,15 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
     rollout = view.rollout
     began = f"from {rollout.stable} to {rollout.candidate} ({_plan(rollout)})"
     words = f"{model.model}: {began}, since {_time(rollout.started)} UTC by {rollout.actor}"
-    yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
-    yield from _wrapped(f"{phase_of(view)}: {_decided(rollout)}", width)
+    yield from wrapped(words, width, first="")
+    yield from wrapped(f"{phase_of(view)}: {_decided(rollout)}", width)
     if rollout.phase not in ENDED:
         if rollout.phase in SERVING:
-            yield from _wrapped(_bar(rollout, width), width)
+            yield from wrapped(_bar(rollout, width), width)
         # The verdict is told below.
         said = view.verdict.reason if view.verdict is not None and rollout.phase in SERVING else ""
         if problem := rollout.problem.removesuffix(said).removesuffix(": "):
-            yield from _wrapped(f"waits: {problem}", width)
+            yield from wrapped(f"waits: {problem}", width)
         if view.wish in _WISHES and rollout.phase not in SETTLED:
             yield f"  an operator wants it {_WISHES[view.wish]}"
         if not view.controller:
@@ -92,7 +91,7 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
         yield from _shadow(view.shadow, width)
     totals, back = model.totals, sum(model.totals.rolled_back.values())
     counted = f"{totals.promoted} promoted, {back} rolled back, {totals.reported} reported"
-    yield from _wrapped(f"{model.stable} is stable; rollouts so far: {counted}", width)
+    yield from wrapped(f"{model.stable} is stable; rollouts so far: {counted}", width)
     yield ""
     yield from event_lines(rollout.history[-_LAST:], width, of="one")
 
@@ -111,7 +110,7 @@ def event_lines(events: Sequence[Event], width: int, *, of: Literal["one", "mode
         counted = f" ({_requests(event.requests)}{verdict})" if event.requests else ""
         name = {"one": "", "model": f" {event.candidate}", "all": f" {event.model} {event.candidate}"}[of]
         words = f"{_time(event.at)}{name} {_phase_of_event(event)}{share}: {event.reason}{counted}"
-        yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
+        yield from wrapped(words, width, first="")
 
 
 def _phase_of_event(event: Event) -> str:
@@ -134,7 +133,7 @@ def _bar(rollout: Rollout, width: int) -> str:
 
 
 def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
-    yield from _wrapped(f"{verdict.kind.replace('_', ' ')}: {verdict.reason}", width)
+    yield from wrapped(f"{verdict.kind.replace('_', ' ')}: {verdict.reason}", width)
     # What neither version has had once tells nothing.
     shown = [
         one
@@ -153,7 +152,7 @@ def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
         "prompts in the same ten seconds and at the same load of each replica, so that their ratio is not that of the "
         f"columns beside it, which are of all requests. INTERVAL: has the true ratio with {sure:.2f} %, at every look."
     )
-    yield from _wrapped(words, width)
+    yield from wrapped(words, width)
 
 
 def _compared(stable: str, candidate: str, shown: Sequence[Comparison]) -> list[str]:
@@ -174,7 +173,7 @@ def _shadow(report: ShadowReport, width: int) -> Iterator[str]:
     words += "".join(f"; {count} {name}" for name, count in told if count)
     if found.compared:
         words += f"; {baseline:.2f} s and {candidate:.2f} s for an answer"
-    yield from _wrapped(words, width)
+    yield from wrapped(words, width)
 
 
 def _row(one: Comparison) -> tuple[str, ...]:
@@ -216,7 +215,3 @@ def _requests(count: int) -> str:
 
 def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")
