@@ -4,7 +4,6 @@ import argparse
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
 from gateway.cli.registry_access import actor, add_store_action
 from gateway.config.settings import Config
@@ -23,6 +22,7 @@ from routing.health.replica_status import State
 _WIDE = 110
 _WIDEST = 150
 _LONGEST_ADDRESS = 48
+_LONGEST_VERSION = 24
 _HEADER = (
     *("REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"),
     *("GPUS", "ADDRESS", "SOURCE", "VERSION"),
@@ -69,7 +69,10 @@ async def _list(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int
         print_json(rows)
         return 0
     width = shutil.get_terminal_size().columns
-    blocks = ["\n".join(map(printable, _block(model, list(of_model), width))) for model, of_model in _by_model(rows)]
+    by_model: dict[str, list[ReplicaView]] = {name: [] for name in registry.models if arguments.model in (None, name)}
+    for row in rows:
+        by_model[row.model].append(row)
+    blocks = ["\n".join(map(printable, _block(model, of_model, width))) for model, of_model in by_model.items()]
     print("\n\n".join(blocks))
     return 0
 
@@ -101,15 +104,15 @@ def _resumed_lines(ended: Sequence[Drain]) -> str:
     return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
 
 
-def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[ReplicaView]]]:
-    return groupby(rows, key=lambda row: row.model)
-
-
 def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
     """Format a model's replicas as a table, with the reasons of those that do not get all requests below."""
+    if not rows:
+        yield f"{model}: no replicas at the moment"
+        return
     serving = _with_partners(row for row in rows if row.share > 0)
     count = len(serving)
-    yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
+    replicas, take = "replica" if len(rows) == 1 else "replicas", "takes" if count == 1 else "take"
+    yield f"{model}: {len(rows)} {replicas}, {count} {take} requests"
     yield from _fitting([_HEADER, *map(_cells, rows)], _shown(rows, width), width)
     for row in rows:
         reason = _reason(row)
@@ -168,9 +171,9 @@ def _cells(row: ReplicaView) -> tuple[str, ...]:
         str(row.in_flight),
         accuracy,
         _gpus(row.group),
-        _shortened(row.address),
+        _shortened(row.address, _LONGEST_ADDRESS),
         row.source,
-        row.version or "-",
+        _shortened(row.version, _LONGEST_VERSION) or "-",
     )
 
 
@@ -188,9 +191,9 @@ def _shape(shape: ShapeView) -> str:
     return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
 
 
-def _shortened(address: str) -> str:
-    """Keep the end of a long path, which tells replicas apart."""
-    return address if len(address) <= _LONGEST_ADDRESS else f"...{address[3 - _LONGEST_ADDRESS :]}"
+def _shortened(name: str, most: int) -> str:
+    """Keep the end of a long name, which tells replicas and versions apart."""
+    return name if len(name) <= most else f"...{name[3 - most :]}"
 
 
 def _reason(row: ReplicaView) -> str:
