@@ -271,6 +271,7 @@ function fillTile(tile, row) {
   put(tile.why, whyOf(row));
   tile.why.title = tile.why.textContent;
   put(tile.version, row.version ? `version ${row.version}` : "");
+  tile.version.title = row.version;
   const own = row.drain && row.drain.target === row.id;
   const verb = row.drain ? "resume" : "drain";
   tile.button.hidden = Boolean(row.drain && !own);
