@@ -403,6 +403,18 @@ def test_a_rollback_says_when_and_why(console: Console) -> None:
     assert page.locator(".why-now").first.inner_text().startswith("first tokens of prompts")
 
 
+def test_the_page_of_a_model_without_a_rollout_has_nothing_of_another_one(console: Console) -> None:
+    first = rollouts.rollout()
+    page = show_rollout(console, rollouts.live_rollouts(first, verdict=None), rollouts.STARTED, "#rollout/mixtral-8x7b")
+    page.get_by_text("cli:root").wait_for()
+    assert page.locator("#rollout-measures-note").is_visible() == page.locator("#rollout-measures-scroll").is_visible()
+    page.evaluate("scrollTo(0, 500)")
+    page.evaluate("location.hash = '#rollout/small'")
+    page.get_by_text("This model has had no rollout.").wait_for()
+    assert page.locator("#rollout-page .heading").first.inner_text().strip() == "small"
+    assert page.evaluate("scrollY") == 0
+
+
 def test_a_promoted_candidate_is_shown_with_everything(console: Console) -> None:
     done = rollouts.rollout(rollouts.DONE, ended=rollouts.STARTED + 226, promoted=True)
     page = show_rollout(

@@ -329,6 +329,9 @@ function showPage(live) {
   at("rollout-body").hidden = !view;
   put(at("rollout-title"), opened);
   if (!view) {
+    // Of the model that was looked at before.
+    for (const part of ["versions", "state", "facts"]) put(at(`rollout-${part}`), "");
+    flag(at("rollout-page"), "state", false);
     put(at("rollout-none"), live.rollouts === null ? "Not known at the moment." : "This model has had no rollout.");
     return;
   }
@@ -352,7 +355,7 @@ function showPage(live) {
   const verdict = view.verdict || (known && known.verdict);
   put(at("rollout-verdict"), verdict ? `${VERDICTS[verdict.kind]}: ${verdict.reason}` : "Nothing has been compared.");
   const compared = verdict ? [...(verdict.goal ? [verdict.goal] : []), ...verdict.comparisons] : [];
-  at("rollout-measures-scroll").hidden = compared.length === 0;
+  at("rollout-measures-scroll").hidden = at("rollout-measures-note").hidden = compared.length === 0;
   sync(at("rollout-measures"), compared, (each) => `${each.measure} ${each.stratum} ${each.bound}`, makeMeasure, fillMeasure);
   sync(at("rollout-events"), rollout.history.toReversed(), (event) => `${event.rollout} ${event.number}`, makeEvent, fillEvent);
   const past = earlier(opened, rollout);
@@ -406,7 +409,10 @@ function turnPage() {
   } catch {
     // No model has such a name.
   }
-  if (wanted !== opened) [series, events] = [null, []];
+  if (wanted !== opened) {
+    [series, events] = [null, []];
+    scrollTo(0, 0);
+  }
   opened = wanted;
   flag(document.body, "page", wanted ? "rollout" : false);
   if (wanted && shownLive) showPage(shownLive);
