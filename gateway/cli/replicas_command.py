@@ -201,7 +201,9 @@ def _reason(row: ReplicaView) -> str:
     if row.group is not None and row.group.failure:
         parts.append(f"change {row.group.change} of its shape failed: {row.group.failure}")
     if row.drain is not None:
-        parts[0] = f"{row.reason} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
+        # Workers have not heeded it yet where none tells a reason.
+        why = row.reason or "it is to be drained"
+        parts[0] = f"{why} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
     if row.breaker_seconds:
         parts.append(f"looked at again in {row.breaker_seconds:.0f} s")
     return "; ".join(filter(None, parts))

@@ -225,6 +225,7 @@ def test_json_has_the_whole_of_it(replicas: Shell) -> None:
 
 def test_drain_and_resume(replicas: Shell) -> None:
     assert "draining wide of m: what still runs there in 30 s moves on" in replicas("drain", "wide")
+    assert "wide/0: it is to be drained (cli:" in replicas("list", "--model", "m")
     drained = replicas.json("list", "--model", "m")[0]["drain"]
     assert (drained["target"], drained["grace_seconds"]) == ("wide", 30.0)
     assert drained["actor"].startswith("cli:")
