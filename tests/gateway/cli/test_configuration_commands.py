@@ -43,6 +43,13 @@ def test_check_says_what_is_launched(mode: str, tmp_path: Path, capsys: pytest.C
     assert "  1 pool, 0 replicas, 0 GPUs, and those that are launched\n" in said.out
 
 
+def test_the_page_names_values_as_they_are_written() -> None:
+    page = render((ROOT / "penstock.yaml").read_text(encoding="utf-8"))
+    assert "| `schemes` | list of `data`, `http`, `https` |" in page
+    assert '| `version` | string | `""` |' in page
+    assert "`s," not in page
+
+
 def test_check_says_which_shapes_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     launched = "engine: simulated, replicas: registered, launcher: local"
