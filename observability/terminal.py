@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -30,6 +31,11 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
         if number:
             yield ""
         yield from _fields(list(zip(header, row, strict=True)))
+
+
+def wrapped(text: str, width: int, first: str = "  ", rest: str = "    ") -> list[str]:
+    """Break a text into lines, of which the first and the others are indented; paths and names stay whole."""
+    return textwrap.wrap(text, max(width, 40), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -14,6 +14,7 @@ from gateway.cli.configuration_docs import render
 from gateway.cli.configuration_warnings import warnings_of
 from gateway.config.errors import ConfigError
 from gateway.config.models.kubernetes_checks import uses_kubernetes
+from gateway.config.models.reshape.settings import Reshape
 from gateway.config.models.scaling import Scaling
 from gateway.config.models.settings import Model, Pool
 from gateway.config.network.hosts import with_port
@@ -24,6 +25,11 @@ from gateway.endpoint_picker.picker_checks import picker_problems
 from gateway.models.media_rules import media_rule
 from observability.terminal import fitted
 
+_SHAPES: Final = {
+    "off": "nothing is decided, operators change them",
+    "advise": "advice only, operators change them",
+    "apply": "changed where that is worth it",
+}
 _BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 
 
@@ -201,6 +207,8 @@ def _model_summary(model: Model) -> Iterator[str]:
         yield f"  adapters   {', '.join(adapter.name for adapter in model.adapters)}"
     if any(pool.launcher is not None for pool in model.pools):
         yield f"  scaling    {_scaling_summary(model.scaling or Scaling())}"
+    if model.reshape is not None:
+        yield f"  shapes     {_shapes_summary(model.reshape, model.pools)}"
     rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
     yield from _indented(rows)
     pools, replicas = len(model.pools), sum(pool.replica_count for pool in model.pools)
@@ -219,6 +227,14 @@ def _scaling_summary(scaling: Scaling) -> str:
     )
     advice = "advice only, nothing is started or stopped; " if scaling.mode == "advise" else ""
     return f"{advice}{100 * scaling.in_time:g} % in time, {budget}"
+
+
+def _shapes_summary(reshape: Reshape, pools: Sequence[Pool]) -> str:
+    words = [_SHAPES[reshape.mode]]
+    if reshape.relaunch is not None:
+        words.append(f"replicas of {reshape.relaunch.narrow} and {reshape.relaunch.wide} take each other's GPUs")
+    words += [f"groups of {pool.group_gpus} GPUs in {pool.name}" for pool in pools if pool.group_gpus is not None]
+    return "; ".join(words)
 
 
 def _counted(number: int, what: str) -> str:

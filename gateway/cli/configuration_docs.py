@@ -76,7 +76,7 @@ def _flow(value: object) -> str:
     """Format a value as one line of YAML."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {_flow(part)}' for name, part in value.items())}}}"
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def _type(value: dict[str, Any]) -> str:
@@ -98,7 +98,9 @@ def _type(value: dict[str, Any]) -> str:
 
 
 def _plural(word: str) -> str:
-    """Make the first word of a type plural; bounds may follow it."""
+    """Make the first word of a type plural; bounds may follow it. Values that stand for themselves have no plural."""
+    if word.startswith("`"):
+        return word
     kind, comma, bounds = word.partition(",")
     return f"{kind}s{comma}{bounds}"
 

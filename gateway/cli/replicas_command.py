@@ -2,10 +2,8 @@
 
 import argparse
 import shutil
-import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
 from gateway.cli.registry_access import actor, add_store_action
 from gateway.config.settings import Config
@@ -15,14 +13,21 @@ from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.scaling.intents import replica_registry
 from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import print_json, table
+from observability.terminal import print_json, table, wrapped
 from protos.reshape import MemberState
 from protos.types import Role
+from routing.health.replica_status import State
 
 #: Widths from which on addresses, then sources and served versions, are shown.
 _WIDE = 110
 _WIDEST = 150
 _LONGEST_ADDRESS = 48
+_LONGEST_VERSION = 24
+_HEADER = (
+    *("REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"),
+    *("GPUS", "ADDRESS", "SOURCE", "VERSION"),
+)
+_LEAVING = ("SOURCE", "ADDRESS", "PREDICT", "ROLE", "VERSION", "OPEN")
 _NO_NUMBERS = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 _PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
 
@@ -64,7 +69,10 @@ async def _list(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int
         print_json(rows)
         return 0
     width = shutil.get_terminal_size().columns
-    blocks = ["\n".join(map(printable, _block(model, list(of_model), width))) for model, of_model in _by_model(rows)]
+    by_model: dict[str, list[ReplicaView]] = {name: [] for name in registry.models if arguments.model in (None, name)}
+    for row in rows:
+        by_model[row.model].append(row)
+    blocks = ["\n".join(map(printable, _block(model, of_model, width))) for model, of_model in by_model.items()]
     print("\n\n".join(blocks))
     return 0
 
@@ -76,7 +84,9 @@ async def _drain(registry: ReplicaRegistry, arguments: argparse.Namespace) -> in
         return 0
     print(f"draining {drain.target} of {drain.model}: what still runs there in {drain.grace_seconds:g} s moves on")
     rows = await registry.replicas(drain.model)
-    if not _with_partners(row for row in rows if row.drain is None and row.state not in _NO_NUMBERS):
+    # One that is ready and gets nothing is of a version that does not serve, and takes no other's requests.
+    left = (row for row in rows if row.drain is None and row.state not in _NO_NUMBERS)
+    if not _with_partners(row for row in left if row.share > 0 or row.state != State.READY.value):
         print(f"no replica of {drain.model} is left: its requests are refused, and what runs ends with an error")
     return 0
 
@@ -94,29 +104,48 @@ def _resumed_lines(ended: Sequence[Drain]) -> str:
     return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
 
 
-def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[ReplicaView]]]:
-    return groupby(rows, key=lambda row: row.model)
-
-
 def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
     """Format a model's replicas as a table, with the reasons of those that do not get all requests below."""
+    if not rows:
+        yield f"{model}: no replicas at the moment"
+        return
     serving = _with_partners(row for row in rows if row.share > 0)
     count = len(serving)
-    yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
-    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
-    shown = (width >= _WIDE) + 2 * (width >= _WIDEST)
-    more = [(_shortened(row.address), row.source, row.version or "-")[:shown] for row in rows]
-    if any(row.group for row in rows):
-        header.append("GPUS")
-        more = [(_gpus(row.group), *cells) for row, cells in zip(rows, more, strict=True)]
-    header += ("ADDRESS", "SOURCE", "VERSION")[:shown]
-    yield from table([header, *([*_cells(row), *cells] for row, cells in zip(rows, more, strict=True))])
+    replicas, take = "replica" if len(rows) == 1 else "replicas", "takes" if count == 1 else "take"
+    yield f"{model}: {len(rows)} {replicas}, {count} {take} requests"
+    yield from _fitting([_HEADER, *map(_cells, rows)], _shown(rows, width), width)
     for row in rows:
         reason = _reason(row)
         if not reason and row not in serving:
             reason = f"no {_PARTNER[row.role].value} replica to pair it with takes requests"
         if reason:
-            yield from textwrap.wrap(f"{row.id}: {reason}", width, subsequent_indent="  ")
+            yield from wrapped(f"{row.id}: {reason}", width, "", "  ")
+
+
+def _shown(rows: Sequence[ReplicaView], width: int) -> list[str]:
+    """Choose the columns, before it is known whether they fit."""
+    left_out = set()
+    if not any(row.group for row in rows):
+        left_out.add("GPUS")
+    if width < _WIDE:
+        left_out.add("ADDRESS")
+    if width < _WIDEST:
+        left_out.add("SOURCE")
+        # Where there are several, they are why some of the replicas get nothing.
+        if len({row.version for row in rows}) == 1:
+            left_out.add("VERSION")
+    return [title for title in _HEADER if title not in left_out]
+
+
+def _fitting(lines: Sequence[Sequence[str]], shown: list[str], width: int) -> Iterator[str]:
+    """Format the columns that are shown; those that say least leave where all of them are too wide."""
+    leaving = [title for title in _LEAVING if title in shown]
+    while True:
+        places = [_HEADER.index(title) for title in shown]
+        made = list(table([[line[place] for place in places] for line in lines]))
+        if not leaving or max(map(len, made)) <= width:
+            return iter(made)
+        shown.remove(leaving.pop(0))
 
 
 def _with_partners(rows: Iterable[ReplicaView]) -> list[ReplicaView]:
@@ -141,6 +170,10 @@ def _cells(row: ReplicaView) -> tuple[str, ...]:
         kv,
         str(row.in_flight),
         accuracy,
+        _gpus(row.group),
+        _shortened(row.address, _LONGEST_ADDRESS),
+        row.source,
+        _shortened(row.version, _LONGEST_VERSION) or "-",
     )
 
 
@@ -158,9 +191,9 @@ def _shape(shape: ShapeView) -> str:
     return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
 
 
-def _shortened(address: str) -> str:
-    """Keep the end of a long path, which tells replicas apart."""
-    return address if len(address) <= _LONGEST_ADDRESS else f"...{address[3 - _LONGEST_ADDRESS :]}"
+def _shortened(name: str, most: int) -> str:
+    """Keep the end of a long name, which tells replicas and versions apart."""
+    return name if len(name) <= most else f"...{name[3 - most :]}"
 
 
 def _reason(row: ReplicaView) -> str:
@@ -168,7 +201,9 @@ def _reason(row: ReplicaView) -> str:
     if row.group is not None and row.group.failure:
         parts.append(f"change {row.group.change} of its shape failed: {row.group.failure}")
     if row.drain is not None:
-        parts[0] = f"{row.reason} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
+        # Workers have not heeded it yet where none tells a reason.
+        why = row.reason or "it is to be drained"
+        parts[0] = f"{why} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
     if row.breaker_seconds:
         parts.append(f"looked at again in {row.breaker_seconds:.0f} s")
     return "; ".join(filter(None, parts))

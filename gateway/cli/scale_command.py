@@ -2,8 +2,7 @@
 
 import argparse
 import shutil
-import textwrap
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -14,7 +13,7 @@ from gateway.scaling.scaling_registry import MOST_EXPLAINED, OverrideView, Scali
 from gateway.scaling.status import FRESH_SECONDS, DecisionRecord, ModelStatus, PoolStatus
 from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import fitted, print_json
+from observability.terminal import fitted, print_json, wrapped
 
 _Run = Callable[[ScalingRegistry, argparse.Namespace], Awaitable[int]]
 #: Decisions that `explain` shows unless it is told how many.
@@ -70,6 +69,9 @@ async def _list(registry: ScalingRegistry, arguments: argparse.Namespace) -> int
     view = await registry.view(arguments.model)
     if arguments.json:
         print_json(view)
+        return 0
+    if not view.models:
+        print("no model scales: no pool has a launcher")
         return 0
     width = shutil.get_terminal_size().columns
     blocks = [_controller_line(view)]
@@ -137,23 +139,24 @@ def _block(model: ModelStatus, width: int) -> Iterator[str]:
         for one in pool.starting:
             yield f"  {one.id}: {one.step}"
         for one in pool.failed:
-            yield from _wrapped(f"{one.id}: {one.problem}", width)
+            yield from wrapped(f"{one.id}: {one.problem}", width)
         if pool.problem:
-            yield from _wrapped(f"{pool.name}: {pool.problem}", width)
+            yield from wrapped(f"{pool.name}: {pool.problem}", width)
     if model.fixed:
         beside = ", ".join(f"{count} of {name}" for name, count in model.fixed.items())
-        yield from _wrapped(f"ready in pools without a launcher, and counted: {beside}", width)
+        yield from wrapped(f"ready in pools without a launcher, and counted: {beside}", width)
     demand = model.demand
     if demand is not None:
-        yield (
-            f"  {demand.requests_per_second:.2f} requests/s in the last {demand.window:.0f} s, of "
+        words = (
+            f"{demand.requests_per_second:.2f} requests/s in the last {demand.window:.0f} s, of "
             f"{demand.prompt_tokens:.0f} tokens in (cached: {demand.cached_tokens:.0f}) and {demand.output_tokens:.0f} "
             f"out; {demand.in_flight} in flight, {demand.waiting} waiting"
         )
+        yield from wrapped(words, width)
     for reason in dict.fromkeys(pool.reason for pool in model.pools if pool.reason):
-        yield from _wrapped(reason, width)
+        yield from wrapped(reason, width)
     for warning in model.warnings:
-        yield from _wrapped(f"warning: {warning}", width)
+        yield from wrapped(f"warning: {warning}", width)
 
 
 def _costs(model: ModelStatus) -> str:
@@ -188,19 +191,15 @@ def _decision(record: DecisionRecord, width: int) -> Iterator[str]:
     advice = "; advice only" if record.mode == "advise" else ""
     yield f"{at:%Y-%m-%d %H:%M:%S} UTC: {pools}{cost}{advice}"
     for reason in record.reasons:
-        yield from _wrapped(reason, width)
+        yield from wrapped(reason, width)
     for name, pool in record.pools.items():
         if pool.reason and pool.reason not in record.reasons:
-            yield from _wrapped(f"{name}: {pool.reason}", width)
+            yield from wrapped(f"{name}: {pool.reason}", width)
     for warning in record.warnings:
-        yield from _wrapped(f"warning: {warning}", width)
+        yield from wrapped(f"warning: {warning}", width)
     if record.inputs:
-        yield from _wrapped(", ".join(f"{name} {_figure(value)}" for name, value in record.inputs.items()), width)
+        yield from wrapped(", ".join(f"{name} {_figure(value)}" for name, value in record.inputs.items()), width)
 
 
 def _figure(value: float) -> str:
     return f"{value:.4g}"
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")

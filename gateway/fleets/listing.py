@@ -92,13 +92,19 @@ class ReplicaView(Record, frozen=True, kw_only=True):
 def listing(
     replicas: Iterable[ConfiguredReplica], reports: Sequence[Report], drains: Sequence[Drain]
 ) -> list[ReplicaView]:
-    """One row for each configured replica, in their order."""
+    """One row for each configured replica, in their order; in a pool those of a host group stand together, by GPU."""
     statuses: dict[tuple[str, str], list[ReplicaStatus]] = {}
     for one in reports:
         for model, reported_statuses in one.items():
             for status in reported_statuses:
                 statuses.setdefault((model, status.id), []).append(status)
-    return [_row(replica, statuses.get((replica.model, replica.id), []), drains) for replica in replicas]
+    rows = [_row(replica, statuses.get((replica.model, replica.id), []), drains) for replica in replicas]
+    pools = {pool: place for place, pool in enumerate(dict.fromkeys((row.model, row.pool) for row in rows))}
+    return sorted(rows, key=lambda row: (pools[row.model, row.pool], *_place(row)))
+
+
+def _place(row: ReplicaView) -> tuple[bool, str, int]:
+    return (True, "", 0) if row.group is None else (False, row.group.name, row.group.gpu)
 
 
 def _row(

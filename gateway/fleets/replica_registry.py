@@ -32,6 +32,11 @@ class ReplicaRegistry:
         self._more_drains = more_drains
         self._pools = configured_pools(config)
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of all models, with or without replicas."""
+        return self._config.model_names
+
     async def replicas(self, model: str | None = None) -> list[ReplicaView]:
         """All replicas, or those of one model, in the configuration's order.
 

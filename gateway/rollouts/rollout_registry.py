@@ -279,8 +279,9 @@ class RolloutRegistry:
 
     def _model(self, name: str) -> Model:
         if name not in self._models:
-            listed = ", ".join(self._models) or "none"
-            raise RolloutNotFound(f"No model '{name[:64]}' has versions; those that do: {listed}.", param="model")
+            none = "no model has `stable`, or pools of several versions"
+            listed = f"those that do: {', '.join(self._models)}" if self._models else none
+            raise RolloutNotFound(f"No model '{name[:64]}' has versions; {listed}.", param="model")
         return self._models[name]
 
     async def _announce(self) -> None:

@@ -23,7 +23,9 @@ def problem_of(spans: Sequence[Span], gpus: int) -> str:
         if span.start > at:
             return f"GPU {at} belongs to no replica"
         at = span.end
-    if at != gpus:
+    if at < gpus:
+        return f"GPU {at} belongs to no replica"
+    if at > gpus:
         return f"the replicas end at GPU {at} of {gpus}"
     return ""
 

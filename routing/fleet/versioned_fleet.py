@@ -125,11 +125,11 @@ class VersionedFleet(Fleet):
         if status.state is not State.READY or connection is None:
             return status
         if self._is_cold(connection):
-            return msgspec.structs.replace(status, reason=_COLD)
+            return msgspec.structs.replace(status, share=0.0, reason=_COLD)
         if connection.marks & self.serves:
             return status
         why = "its version serves no requests now" if connection.marks else "it does not say its version"
-        return msgspec.structs.replace(status, reason=why)
+        return msgspec.structs.replace(status, share=0.0, reason=why)
 
     def _is_cold(self, connection: ReplicaConnection) -> bool:
         return bool(connection.marks & self._warming) and connection.spec.id not in self._warm

@@ -109,7 +109,7 @@ def _warming(rollout: Rollout, facts: Facts, now: float) -> _Next:
         if now - rollout.since > rollout.settings.warmup.timeout_seconds:
             reason = f"{cold.id} is not warm after {now - rollout.since:.0f} s"
             return _back(rollout, now, "failed_warmup", reason), ()
-        return _waits(rollout, f"{cold.id} is warmed up"), (Action(what="warm_up", replica=cold),)
+        return _waits(rollout, f"{cold.id} is being warmed up"), (Action(what="warm_up", replica=cold),)
     reason = f"{_count(len(rollout.warmed))} warm" if rollout.warmed else "no warm-up is asked for"
     return _next(rollout, now, "warm", reason), ()
 
@@ -142,7 +142,7 @@ def _shifting(rollout: Rollout, facts: Facts, now: float) -> _Next:
     if short or actions:
         if now - rollout.since > rollout.settings.hold_seconds + rollout.settings.warmup.timeout_seconds:
             return _back(rollout, now, "not_ready", f"{short or 'not all are warm'} for {_percent(ahead)}"), ()
-        return _waits(rollout, short or f"{_named(actions)} is warmed up"), actions
+        return _waits(rollout, short or _warming_up(actions)), actions
     reason = _held(rollout, facts)
     if last:
         return _next(rollout, now, "held", reason), ()
@@ -167,7 +167,7 @@ def _promoting(rollout: Rollout, facts: Facts, now: float) -> _Next:
     if missing := _missing(rollout, facts):
         return _waits(rollout, missing), actions
     if actions:
-        return _waits(rollout, f"{_named(actions)} is warmed up"), actions
+        return _waits(rollout, _warming_up(actions)), actions
     promoted = msgspec.structs.replace(rollout, promoted=True)
     return _to(promoted, now, "draining", "promoted", f"{rollout.candidate} is the stable version"), ()
 
@@ -304,8 +304,9 @@ def _warm_up(rollout: Rollout, facts: Facts) -> Sequence[Action]:
     return () if cold is None else (Action(what="warm_up", replica=cold),)
 
 
-def _named(actions: Sequence[Action]) -> str:
-    return ", ".join(action.replica.id for action in actions if action.replica is not None)
+def _warming_up(actions: Sequence[Action]) -> str:
+    named = [action.replica.id for action in actions if action.replica is not None]
+    return f"{', '.join(named)} {'is' if len(named) == 1 else 'are'} being warmed up"
 
 
 # ---- steps

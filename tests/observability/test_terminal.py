@@ -1,6 +1,6 @@
 import pytest
 
-from observability.terminal import fitted, print_table
+from observability.terminal import fitted, print_table, wrapped
 
 ROWS = [("ID", "NAME"), ("a-1", "a long name of something"), ("b", "")]
 
@@ -21,3 +21,9 @@ def test_the_terminal_says_how_wide_it_is(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("COLUMNS", "20")
     print_table(ROWS[0], ROWS[1:])
     assert capsys.readouterr().out.splitlines()[0] == "ID    a-1"
+
+
+def test_wrapped_lines_leave_paths_and_names_whole() -> None:
+    lines = wrapped("it has ended (log: /var/lib/pen-stock/launched/a-pool-1.log)", 48)
+    assert lines == ["  it has ended (log:", "    /var/lib/pen-stock/launched/a-pool-1.log)"]
+    assert max(map(len, wrapped("x" * 99, 10, "", ""))) == 40

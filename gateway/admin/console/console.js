@@ -87,7 +87,8 @@ function duration(seconds) {
   return [whole.format(seconds), "s"];
 }
 
-const took = (seconds) => duration(seconds).join(" ").trim();
+// A number stays on the line of its unit.
+const took = (seconds) => duration(seconds).join("\u00a0").trim();
 const when = (seconds) => clock.format(new Date(seconds * 1000));
 const usd = (value) => `$${value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 2 : 0 })}`;
 const rate = (value) => (value === null || value === undefined ? "–" : `${number(value)}/s`);
@@ -183,7 +184,7 @@ function showFigures(live) {
   });
   const ended = Object.entries(live.headline.outcomes || {}).sort((a, b) => b[1] - a[1]);
   const said = ended.map(([name, value]) => `${name.replaceAll("_", " ")} ${rate(value)}`).join(" · ");
-  put(at("outcomes"), live.seconds ? (said ? `Not answered in full: ${said}` : "Every request was answered in full.") : " ");
+  put(at("outcomes"), live.seconds ? (said ? `Not answered in full: ${said}` : live.headline.requests_per_second ? "Every request was answered in full." : "No request has ended.") : " ");
   const waiting = live.headline.in_flight === null ? "" : "gathering";
   put(at("window"), live.seconds ? `over the last ${live.seconds.toFixed(0)} s` : waiting);
 }
@@ -270,6 +271,7 @@ function fillTile(tile, row) {
   put(tile.why, whyOf(row));
   tile.why.title = tile.why.textContent;
   put(tile.version, row.version ? `version ${row.version}` : "");
+  tile.version.title = row.version;
   const own = row.drain && row.drain.target === row.id;
   const verb = row.drain ? "resume" : "drain";
   tile.button.hidden = Boolean(row.drain && !own);

@@ -112,13 +112,15 @@ function fillRolloutCard(part, one) {
   put(part.state, statusWord(view));
   put(part.facts, factsOf(view).join(" · "));
   fillStages(part.stages, rollout, one.shares);
-  put(part.why, whyOf(rollout));
+  put(part.why, standingOf(rollout));
 }
 
 // Why it is where it is. That the last requests are over is no news: what decided it is.
-function whyOf(rollout) {
+function standingOf(rollout) {
   const turned = rollout.history.findLast((event) => event.phase === "rolling_back");
   if (turned) return turned.reason;
+  const decided = isOver(rollout) && rollout.history.findLast((event) => event.cause !== "drained");
+  if (decided) return decided.reason;
   return rollout.problem ? `Waits: ${rollout.problem}` : rollout.reason;
 }
 
@@ -175,14 +177,18 @@ function fillAxis(part, span, rollout) {
   part.marks.replaceChildren(...marks.map((event) => drawn("path", { d: `M${xOf(span, event.at)} 0V60`, class: isRollback(event) ? "mark-bad" : "mark" })));
 }
 
+// Once it is promoted it has no share any more, but everything.
+const shareAt = (rollout, event) => (rollout.promoted && END_STEPS.includes(event.phase) ? 1 : event.share);
+
 function fillShare(part, rollout, span) {
   fillAxis(part, span, rollout);
-  let line = "";
-  for (const event of rollout.history) line += line ? `H${xOf(span, event.at)}V${(58 - 56 * event.share).toFixed(2)}` : `M${xOf(span, event.at)} ${(58 - 56 * event.share).toFixed(2)}`;
+  const shares = rollout.history.map((event) => shareAt(rollout, event));
+  const steps = rollout.history.map((event, index) => [xOf(span, event.at), (58 - 56 * shares[index]).toFixed(2)]);
+  const line = steps.map(([x, y], index) => (index ? `H${x}V${y}` : `M${x} ${y}`)).join("");
   part.paths.share.setAttribute("d", line && `${line}H${xOf(span, span.until)}`);
-  put(part.most, "100 %");
-  const changes = rollout.history.filter((event, index) => event.share !== (index ? rollout.history[index - 1].share : 0));
-  put(part.said, changes.map((event) => `${when(event.at)} ${percent(event.share)}`).slice(-6).join(" · "));
+  put(part.most, "0 to 100 %");
+  const changes = rollout.history.filter((_, index) => shares[index] !== (index ? shares[index - 1] : 0));
+  put(part.said, changes.map((event) => `${when(event.at)} ${percent(shareAt(rollout, event))}`).slice(-6).join(" · "));
 }
 
 // A line of each version's values, and the band of their intervals; spans without values are gaps.
@@ -195,6 +201,11 @@ function fillSeries(part, name, rollout, span, known) {
   for (const side of ["stable", "candidate"]) {
     let line = "", band = "", run = [];
     const close = () => {
+      // A value without neighbours is a point, which needs a length to be seen.
+      if (run.length === 1) {
+        run.push([Number(run[0][0]) + 1.5, run[0][1]]);
+        line += "h1.5";
+      }
       if (run.length) band += `M${run.map(([x, value]) => `${x} ${y(value.high)}`).join("L")}L${run.toReversed().map(([x, value]) => `${x} ${y(value.low)}`).join("L")}Z`;
       run = [];
     };
@@ -213,7 +224,7 @@ function fillSeries(part, name, rollout, span, known) {
     part.paths[`${side}-band`].setAttribute("d", band);
   }
   const word = (value) => (!value ? "–" : name === "errors" ? percent(value.value) : took(value.value));
-  put(part.most, spans.length ? word({ value: most }) : "");
+  put(part.most, spans.length ? `0 to ${word({ value: most })}` : "");
   const newest = spans[spans.length - 1];
   put(part.said, newest ? `last: stable ${word(newest.stable[name])}, candidate ${word(newest.candidate[name])}` : "nothing measured");
 }
@@ -234,7 +245,7 @@ const place = (ratio) => Math.min(100, Math.max(0, 50 + (50 * Math.log2(Math.max
 
 function makeMeasure() {
   const root = make("tr");
-  const cells = ["Measure", "Stable", "Candidate", "Ratio", "", "Samples", "Verdict"].map((label, index) => {
+  const cells = ["Measure", "Stable", "Candidate", "Ratio", "½ to 2 times", "Samples", "Verdict"].map((label, index) => {
     const cell = make("td", [1, 2, 3, 5].includes(index) ? "number" : "");
     cell.dataset.label = label;
     root.append(cell);
@@ -244,6 +255,7 @@ function makeMeasure() {
   bar.setAttribute("aria-hidden", "true");
   const range = make("i", "range"), dot = make("i", "dot");
   bar.append(range, dot);
+  cells[4].className = "interval-cell";
   cells[4].append(bar);
   return { root, cells, bar, range, dot };
 }
@@ -251,12 +263,15 @@ function makeMeasure() {
 function fillMeasure(part, one) {
   const [sign, word, health] = STANDINGS[one.standing];
   const open = one.low === 0 && one.high === null;
-  const ratio = one.ratio === null ? "–" : `${one.ratio.toFixed(2)} (${open ? "not bounded yet" : `${one.low.toFixed(2)} to ${one.high === null ? "?" : one.high.toFixed(2)}`})`;
+  // A bound is compared with the ratio itself.
+  const interval = !open ? ` (${one.low.toFixed(2)} to ${one.high === null ? "?" : one.high.toFixed(2)})` : one.bound === null ? " (not bounded yet)" : "";
+  const ratio = one.ratio === null ? "–" : one.ratio.toFixed(2) + interval;
   const bound = one.bound === null ? "" : `, bound ${one.measure === "error_rate" ? percent(one.bound) : `${number(one.bound)} ×`}`;
-  const texts = [measureName(one) + bound, measured(one, one.baseline), measured(one, one.candidate), ratio, null, `${count(one.baseline_samples)} / ${count(one.candidate_samples)}`, `${sign} ${word}`];
+  const texts = [measureName(one) + bound, measured(one, one.baseline), measured(one, one.candidate), ratio, null, one.baseline_samples + one.candidate_samples ? `${count(one.baseline_samples)} / ${count(one.candidate_samples)}` : "–", `${sign} ${word}`];
   texts.forEach((text, index) => { if (text !== null) put(part.cells[index], text); });
   flag(part.root, "health", health);
   part.bar.hidden = one.ratio === null;
+  flag(part.cells[4], "none", one.ratio === null);
   part.range.hidden = open;
   const low = place(one.low), high = one.high === null ? 100 : place(one.high);
   part.range.style.left = `${low}%`;
@@ -314,6 +329,9 @@ function showPage(live) {
   at("rollout-body").hidden = !view;
   put(at("rollout-title"), opened);
   if (!view) {
+    // Of the model that was looked at before.
+    for (const part of ["versions", "state", "facts"]) put(at(`rollout-${part}`), "");
+    flag(at("rollout-page"), "state", false);
     put(at("rollout-none"), live.rollouts === null ? "Not known at the moment." : "This model has had no rollout.");
     return;
   }
@@ -324,7 +342,7 @@ function showPage(live) {
   put(at("rollout-facts"), [...factsOf(view), `by ${rollout.actor}`, view.controller || isOver(rollout) ? "" : "no controller acts now"].filter(Boolean).join(" · "));
   fillStages(at("rollout-stages"), rollout, one.shares);
   const turned = rollout.history.findLast(isRollback);
-  const ending = turned ? `Rolled back at ${dayAndTime(turned.at)}: ${turned.reason}` : whyOf(rollout);
+  const ending = turned ? `Rolled back at ${dayAndTime(turned.at)}: ${turned.reason}` : standingOf(rollout);
   put(at("rollout-why"), ending);
   flag(at("rollout-why"), "bad", Boolean(turned));
   at("rollout-why").hidden = !ending;
@@ -337,7 +355,7 @@ function showPage(live) {
   const verdict = view.verdict || (known && known.verdict);
   put(at("rollout-verdict"), verdict ? `${VERDICTS[verdict.kind]}: ${verdict.reason}` : "Nothing has been compared.");
   const compared = verdict ? [...(verdict.goal ? [verdict.goal] : []), ...verdict.comparisons] : [];
-  at("rollout-measures-scroll").hidden = compared.length === 0;
+  at("rollout-measures-scroll").hidden = at("rollout-measures-note").hidden = compared.length === 0;
   sync(at("rollout-measures"), compared, (each) => `${each.measure} ${each.stratum} ${each.bound}`, makeMeasure, fillMeasure);
   sync(at("rollout-events"), rollout.history.toReversed(), (event) => `${event.rollout} ${event.number}`, makeEvent, fillEvent);
   const past = earlier(opened, rollout);
@@ -391,7 +409,10 @@ function turnPage() {
   } catch {
     // No model has such a name.
   }
-  if (wanted !== opened) [series, events] = [null, []];
+  if (wanted !== opened) {
+    [series, events] = [null, []];
+    scrollTo(0, 0);
+  }
   opened = wanted;
   flag(document.body, "page", wanted ? "rollout" : false);
   if (wanted && shownLive) showPage(shownLive);

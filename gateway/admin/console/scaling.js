@@ -70,7 +70,7 @@ function fillScaledPool(part, pool, now) {
   put(part.pinned, pool.pinned === null ? "" : `set to ${pool.pinned}`);
   part.pinned.hidden = pool.pinned === null;
   const spot = pool.spot_ready ? ` (${pool.spot_ready} spot)` : "";
-  put(part.facts, [`${pool.ready} ready${spot} of ${pool.wanted} wanted`, `${pool.min} to ${pool.max}`,
+  put(part.facts, [`${pool.ready} ready${spot} of ${pool.wanted} wanted`, `min ${pool.min}, max ${pool.max}`,
     pool.price_per_hour === null ? "" : `${dollars(pool.price_per_hour)}/h each`,
     pool.startup_seconds === null ? "" : `starts in ${took(pool.startup_seconds)}`].filter(Boolean).join(" · "));
   put(part.why, pool.reason);

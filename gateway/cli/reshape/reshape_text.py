@@ -1,12 +1,11 @@
 """Shapes as lines of text."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from gateway.reshaping.change import Advice, Event, GroupStatus, ModelShapes, shape_name
 from gateway.reshaping.reshape_registry import ShapePlan
-from observability.terminal import table
+from observability.terminal import fitted, wrapped
 
 _MODES = {"off": "nothing is decided", "advise": "changes are advised, and none is made", "apply": "changes are made"}
 
@@ -16,25 +15,25 @@ def model_lines(model: ModelShapes, width: int) -> Iterator[str]:
     yield f"{model.model}: {_MODES[model.mode]}"
     if model.demand is not None:
         demand = model.demand
-        words = f"{demand.short_rate:g}/s short requests, {demand.long_rate:g}/s long ones"
+        words = f"{demand.short_rate:.2f} short requests/s, {demand.long_rate:.2f} long ones"
         if demand.waiting:
             words += (
                 f"; {demand.waiting} of these wait, the longest for {demand.longest} KV tokens, the first for "
                 f"{demand.oldest_wait:.0f} s"
             )
-        yield from _wrapped(words, width)
+        yield from wrapped(words, width)
     if model.groups:
-        yield from (f"  {line}" for line in table([_HEADER, *map(_row, model.groups)]))
+        yield from (f"  {line}".rstrip() for line in fitted([_HEADER, *map(_row, model.groups)], width - 2))
     else:
         yield "  no replica of it is in a host group, as far as is known"
     for group in model.groups:
         if group.problem:
-            yield from _wrapped(f"{group.group}: {group.problem}", width)
+            yield from wrapped(f"{group.group}: {group.problem}", width)
         if group.held and group.held != group.problem:
-            yield from _wrapped(f"{group.group} is not changed now: {group.held}", width)
-    yield from (line for words in undecided_words(model) for line in _wrapped(words, width))
+            yield from wrapped(f"{group.group} is not changed now: {group.held}", width)
+    yield from (line for words in undecided_words(model) for line in wrapped(words, width))
     if model.advice is not None:
-        yield from _wrapped(advice_words(model.advice), width)
+        yield from wrapped(advice_words(model.advice), width)
     totals = model.totals
     yield f"  changes so far: {totals.done} done, {totals.failed} failed; orders refused: {totals.refused}"
 
@@ -68,7 +67,7 @@ def event_lines(events: Sequence[Event], width: int) -> Iterator[str]:
         took = "" if event.seconds is None else f" ({event.seconds:g} s)"
         shapes = f"{shape_name(event.before)} to {shape_name(event.after)}"
         words = f"{_time(event.at)} {event.model} {event.group}{number} {event.phase}, {shapes}: {event.reason}{took}"
-        yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
+        yield from wrapped(words, width, first="")
 
 
 _HEADER = ("GROUP", "GPUS", "SHAPE", "KV TOKENS BY WIDTH", "LAST CHANGE", "SINCE (UTC)")
@@ -89,7 +88,3 @@ def _row(group: GroupStatus) -> tuple[str, ...]:
 
 def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")

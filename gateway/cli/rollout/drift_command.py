@@ -2,7 +2,6 @@
 
 import argparse
 import shutil
-import textwrap
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +12,7 @@ from gateway.rollouts.drift.drift_registry import DriftRegistry
 from gateway.rollouts.drift.drift_view import DriftModelView, HistogramView, SubjectView
 from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import print_json, table
+from observability.terminal import print_json, table, wrapped
 
 _Run = Callable[[DriftRegistry, argparse.Namespace], Awaitable[int]]
 _HOURS = (1, 6)
@@ -73,7 +72,7 @@ def _block(model: DriftModelView, width: int) -> Iterator[str]:
         for one in subject.histograms:
             if one.change:
                 text = printable(f"{one.of}: {one.change}")
-                yield from textwrap.wrap(text, max(width, 40), initial_indent="    ", subsequent_indent="      ")
+                yield from wrapped(text, width, "    ", "      ")
 
 
 def _windows(histogram: HistogramView) -> list[str]:

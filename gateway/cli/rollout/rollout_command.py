@@ -16,7 +16,7 @@ from gateway.config.settings import Config
 from gateway.rollouts.rollout_registry import MOST_TOLD, RolloutRegistry, RolloutView
 from gateway.store.store_client import Store
 from observability.printable import printable
-from observability.terminal import fail, print_json, table
+from observability.terminal import fail, fitted, print_json
 from routing.rollouts.settings import Goal, GoalMeasure, Plan
 from routing.rollouts.settings import Rollout as Settings
 
@@ -172,7 +172,8 @@ async def _list(registry: RolloutRegistry, arguments: argparse.Namespace) -> int
     if not found:
         print("no model goes by version: none has `stable`, or pools of several versions")
         return 0
-    print("\n".join(map(printable, table(model_rows(found)))))
+    width = shutil.get_terminal_size().columns
+    print("\n".join(map(printable, fitted(model_rows(found), width))))
     return 0
 
 

@@ -1,6 +1,5 @@
 """Rollouts as lines of text."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -8,7 +7,7 @@ from typing import Literal
 from gateway.rollouts.comparison.difference import GOOD_CALLS
 from gateway.rollouts.rollout_registry import ModelVersions, RolloutView
 from gateway.rollouts.shadow.shadow_sums import ShadowReport
-from observability.terminal import table
+from observability.terminal import table, wrapped
 from routing.rollouts.measures.events import RATES, TIMES
 from routing.rollouts.rollout import ENDED, SERVING, Event, Rollout
 from routing.rollouts.stages import SETTLED
@@ -17,8 +16,9 @@ from routing.rollouts.verdicts.verdict import Comparison, Verdict
 
 #: Events that the status has.
 _LAST = 8
-#: Most characters of the bar of shares.
+#: Most characters of the bar of shares, and so few that it still tells stages apart.
 _BAR = 40
+_LEAST_BAR = 20
 _WISHES = {"promote": "promoted", "abort": "aborted"}
 _STANDINGS = {
     "better": "better",
@@ -64,7 +64,7 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
     if model.unreadable:
         keys = ", ".join(model.unreadable)
         words = f"{model.model}: this program version cannot read what the store has of it in {keys}; `penstock rollout"
-        yield from textwrap.wrap(f"{words} abort {model.model}` clears it", max(width, 40), subsequent_indent="    ")
+        yield from wrapped(f"{words} abort {model.model}` clears it", width, first="")
     if view is None:
         had = "its rollout is not known" if model.unreadable else "it has had no rollout"
         yield f"{model.model}: {model.stable} is stable; {had}"
@@ -72,15 +72,15 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
     rollout = view.rollout
     began = f"from {rollout.stable} to {rollout.candidate} ({_plan(rollout)})"
     words = f"{model.model}: {began}, since {_time(rollout.started)} UTC by {rollout.actor}"
-    yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
-    yield from _wrapped(f"{phase_of(view)}: {_decided(rollout)}", width)
+    yield from wrapped(words, width, first="")
+    yield from wrapped(f"{phase_of(view)}: {_decided(rollout)}", width)
     if rollout.phase not in ENDED:
         if rollout.phase in SERVING:
-            yield from _wrapped(_bar(rollout, width), width)
+            yield from wrapped(_bar(rollout, width), width)
         # The verdict is told below.
         said = view.verdict.reason if view.verdict is not None and rollout.phase in SERVING else ""
         if problem := rollout.problem.removesuffix(said).removesuffix(": "):
-            yield from _wrapped(f"waits: {problem}", width)
+            yield from wrapped(f"waits: {problem}", width)
         if view.wish in _WISHES and rollout.phase not in SETTLED:
             yield f"  an operator wants it {_WISHES[view.wish]}"
         if not view.controller:
@@ -91,7 +91,7 @@ def status_lines(model: ModelVersions, width: int) -> Iterator[str]:
         yield from _shadow(view.shadow, width)
     totals, back = model.totals, sum(model.totals.rolled_back.values())
     counted = f"{totals.promoted} promoted, {back} rolled back, {totals.reported} reported"
-    yield from _wrapped(f"{model.stable} is stable; rollouts so far: {counted}", width)
+    yield from wrapped(f"{model.stable} is stable; rollouts so far: {counted}", width)
     yield ""
     yield from event_lines(rollout.history[-_LAST:], width, of="one")
 
@@ -105,28 +105,35 @@ def _decided(rollout: Rollout) -> str:
 def event_lines(events: Sequence[Event], width: int, *, of: Literal["one", "model", "all"]) -> Iterator[str]:
     """Yield a line for each event, wrapped. `of`: one rollout, or more, which are named by candidate and model."""
     for event in events:
-        share = f" {100 * event.share:g} %" if event.share else ""
-        stage = f" {event.stage + 1}" if event.phase == "shifting" else ""
+        share = f", {100 * event.share:g} %" if event.share else ""
         verdict = f", {event.verdict.replace('_', ' ')}" if event.verdict is not None else ""
         counted = f" ({_requests(event.requests)}{verdict})" if event.requests else ""
         name = {"one": "", "model": f" {event.candidate}", "all": f" {event.model} {event.candidate}"}[of]
-        # A shadow that was reported leaves its candidate as well.
-        phase = "reported" if event.cause == "reported" else event.phase.replace("_", " ")
-        words = f"{_time(event.at)}{name} {phase}{stage}{share}: {event.reason}{counted}"
-        yield from textwrap.wrap(words, max(width, 40), subsequent_indent="    ")
+        words = f"{_time(event.at)}{name} {_phase_of_event(event)}{share}: {event.reason}{counted}"
+        yield from wrapped(words, width, first="")
+
+
+def _phase_of_event(event: Event) -> str:
+    if event.phase == "shifting":
+        return f"stage {event.stage + 1}"
+    # A shadow that was reported leaves its candidate as well.
+    return "reported" if event.cause == "reported" else event.phase.replace("_", " ")
 
 
 def _bar(rollout: Rollout, width: int) -> str:
     """Draw the candidate's share, with the stages that are still to come."""
-    cells = min(_BAR, max(width, 40) - 10)
+    words = f"{100 * rollout.share:g} % to {rollout.candidate}, {_requests(rollout.requests)} in this stage"
+    # Brackets, a space and the indentation take the rest; where names are long, the words have a line of their own.
+    beside = max(width, 40) - len(words) - 5
+    cells = min(_BAR, beside if beside >= _LEAST_BAR else max(width, 40) - 10)
     filled = round(cells * rollout.share)
     marks = {min(round(cells * share), cells - 1) for share in rollout.settings.shares if share > rollout.share}
     drawn = "".join("#" if place < filled else "|" if place in marks else "." for place in range(cells))
-    return f"[{drawn}] {100 * rollout.share:g} % to {rollout.candidate}, {_requests(rollout.requests)} in this stage"
+    return f"[{drawn}] {words}"
 
 
 def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
-    yield from _wrapped(f"{verdict.kind.replace('_', ' ')}: {verdict.reason}", width)
+    yield from wrapped(f"{verdict.kind.replace('_', ' ')}: {verdict.reason}", width)
     # What neither version has had once tells nothing.
     shown = [
         one
@@ -135,15 +142,21 @@ def _verdict(verdict: Verdict, rollout: Rollout, width: int) -> Iterator[str]:
     ]
     if not shown:
         return
-    rows = [("MEASURE", rollout.stable, rollout.candidate, "RATIO", "INTERVAL", "STANDING"), *map(_row, shown)]
-    yield from (f"  {line}" for line in table(rows))
+    lines = _compared(rollout.stable, rollout.candidate, shown)
+    if max(map(len, lines)) + 2 > width:
+        lines = _compared("STABLE", "CANDIDATE", shown)
+    yield from (f"  {line}" for line in lines)
     sure = 100 * (1 - rollout.settings.bounds.false_rollbacks / TESTS)
     words = (
         f"RATIO: how many times {rollout.stable}'s the value of {rollout.candidate} is. Times are compared on like "
         "prompts in the same ten seconds and at the same load of each replica, so that their ratio is not that of the "
         f"columns beside it, which are of all requests. INTERVAL: has the true ratio with {sure:.2f} %, at every look."
     )
-    yield from _wrapped(words, width)
+    yield from wrapped(words, width)
+
+
+def _compared(stable: str, candidate: str, shown: Sequence[Comparison]) -> list[str]:
+    return list(table([("MEASURE", stable, candidate, "RATIO", "INTERVAL", "STANDING"), *map(_row, shown)]))
 
 
 def _shadow(report: ShadowReport, width: int) -> Iterator[str]:
@@ -160,7 +173,7 @@ def _shadow(report: ShadowReport, width: int) -> Iterator[str]:
     words += "".join(f"; {count} {name}" for name, count in told if count)
     if found.compared:
         words += f"; {baseline:.2f} s and {candidate:.2f} s for an answer"
-    yield from _wrapped(words, width)
+    yield from wrapped(words, width)
 
 
 def _row(one: Comparison) -> tuple[str, ...]:
@@ -202,7 +215,3 @@ def _requests(count: int) -> str:
 
 def _time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-    return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")

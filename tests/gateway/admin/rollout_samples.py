@@ -63,6 +63,12 @@ BACK = (
     ),
     event(7, 206, phase="rolled_back", stage=2, cause="drained", reason="no answer of v2 is under way"),
 )
+DONE = (
+    *FORWARD,
+    event(6, 220, phase="promoting", stage=2, share=1.0, cause="promoted", reason="an operator has promoted it"),
+    event(7, 221, phase="draining", stage=2, cause="promoted", reason="v2 is the stable version"),
+    event(8, 226, phase="done", stage=2, cause="drained", reason="v1 has no more requests"),
+)
 COMPARISONS = (
     Comparison(
         measure="error_rate",
@@ -175,7 +181,7 @@ def live_rollouts(one: Rollout | None, kind: str = "as_good", **fields: Any) -> 
 
 
 def series(seconds: int = 206) -> RolloutSeries:
-    """Measures of both versions, with some spans in which nothing was measured."""
+    """Measures of both versions, with some spans in which nothing was measured, and one that is alone."""
     random = Random(4)
 
     def span(at: int, factor: float, requests: int) -> VersionSpan:
@@ -198,7 +204,9 @@ def series(seconds: int = 206) -> RolloutSeries:
         verdict=Verdict(kind="worse", reason="first tokens are slower", comparisons=COMPARISONS),
         spans=[
             Span(
-                at=STARTED + at, stable=span(at, 1.0, 60), candidate=span(at, 1.31, 12 if at >= 30 and at != 80 else 0)
+                at=STARTED + at,
+                stable=span(at, 1.0, 60),
+                candidate=span(at, 1.31, 12 if at >= 30 and at not in (80, 100) else 0),
             )
             for at in range(0, seconds, 10)
         ],

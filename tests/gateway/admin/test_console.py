@@ -13,7 +13,8 @@ FILES = {
     "/console/scaling.js": "text/javascript; charset=utf-8",
     "/console/icon.svg": "image/svg+xml",
 }
-SHOWN = ("index.html", "console.css", "console.js", "rollouts.js", "scaling.js")
+SCRIPTS = ("console.js", "rollouts.js", "scaling.js")
+SHOWN = ("index.html", "console.css", *SCRIPTS)
 
 
 async def test_the_page_and_its_files_need_no_key_and_no_store() -> None:
@@ -54,8 +55,18 @@ def test_nothing_from_elsewhere_and_no_html_from_text() -> None:
     for name, text in texts.items():
         addresses = set(re.findall(r"https?://[^\s\"']+", text))
         assert addresses <= {"http://www.w3.org/2000/svg"}, name
-    for name in ("console.js", "rollouts.js", "scaling.js"):
+    for name in SCRIPTS:
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|localStorage", texts[name]
         ), name
     assert not re.search(r"<script>|style=|\son\w+=", texts["index.html"])
+
+
+def test_no_script_replaces_what_another_one_declares() -> None:
+    folder = resources.files("gateway.admin.console")
+    found: dict[str, str] = {}
+    for name in SCRIPTS:
+        for declared in re.findall(
+            r"^(?:async )?(?:function|const|let) (\w+)", folder.joinpath(name).read_text("utf-8"), re.M
+        ):
+            assert found.setdefault(declared, name) == name, f"{declared} is in {found[declared]} and {name}"

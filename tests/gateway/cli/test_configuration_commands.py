@@ -43,6 +43,32 @@ def test_check_says_what_is_launched(mode: str, tmp_path: Path, capsys: pytest.C
     assert "  1 pool, 0 replicas, 0 GPUs, and those that are launched\n" in said.out
 
 
+def test_the_page_names_values_as_they_are_written() -> None:
+    page = render((ROOT / "penstock.yaml").read_text(encoding="utf-8"))
+    assert "| `schemes` | list of `data`, `http`, `https` |" in page
+    assert '| `version` | string | `""` |' in page
+    assert "`s," not in page
+
+
+def test_check_says_which_shapes_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    launched = "engine: simulated, replicas: registered, launcher: local"
+    path.write_text(
+        "launchers: {local: {gpus: [0, 1, 2, 3, 4, 5, 6, 7]}}\n"
+        "models:\n"
+        "- {name: m, tokenizer: mistral-tekken, context: 9, reshape: {mode: apply}, "
+        f"pools: [{{name: host, {launched}, group_gpus: 4, scaling: {{min: 4, max: 4}}}}]}}\n"
+        "- {name: n, tokenizer: mistral-tekken, context: 9, reshape: {relaunch: {narrow: tp1, wide: tp4}}, "
+        f"pools: [{{name: tp1, {launched}, scaling: {{min: 0, max: 4}}}}, "
+        f"{{name: tp4, {launched}, shape: {{tp: 4}}, scaling: {{min: 0, max: 1}}}}]}}\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "  shapes     changed where that is worth it; groups of 4 GPUs in host\n" in said
+    relaunch = "replicas of tp1 and tp4 take each other's GPUs"
+    assert f"  shapes     advice only, operators change them; {relaunch}\n" in said
+
+
 def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(

@@ -106,6 +106,16 @@ def test_what_is_not_connected_or_has_no_partner_is_said_to_be_so(
     assert "no replica of m is left" in shell("drain", "decode")
 
 
+def test_a_model_without_replicas_is_listed(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pools = [{"name": "p", "engine": "simulated", "replicas": "registered"}]
+    models = [*MODELS, {"name": "zero", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "zero.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    shell = Shell(path, capsys)
+    assert shell("list").endswith("\n\nzero: no replicas at the moment\n")
+    assert shell("list", "--model", "zero") == "zero: no replicas at the moment\n"
+
+
 def test_host_groups_are_shown_with_their_gpus(
     store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +165,35 @@ def test_host_groups_are_shown_with_their_gpus(
     assert rows[1]["group"]["state"] == "parked"
 
 
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_columns_leave_where_there_is_no_room_for_all(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    address = "unix:/var/lib/penstock/launched/a-pool-2bc797cc7194710a.sock"
+    pools = [{"name": "long-pool", "engine": "simulated", "replicas": [address, "grpc://10.0.0.1:1"]}]
+    models = [{"name": "m", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "long.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    late = "2026-11-30-a-version-of-a-very-long-name-rc2"
+    idle = status("long-pool/1", version=late, share=0.0, reason="its version serves no requests now")
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            await world.worker("w", {"m": FakeFleet(status("long-pool/0", version="v1"), idle)}).exchange()
+
+    bounded(report)
+    shell = Shell(path, capsys)
+    said = shell("list")
+    assert max(map(len, said.splitlines())) <= width
+    assert "m: 2 replicas, 1 takes requests" in said
+    _, header, first, second, *_ = said.splitlines()
+    assert (first.split()[-1], second.split()[-1]) == ("v1", "...-a-very-long-name-rc2")
+    assert ("ADDRESS" in header, "SOURCE" in header) == (width == 160, width == 160)
+    assert ("PREDICT" in header) == (width > 80)
+    assert "no replica of m is left" in shell("drain", "long-pool/0")
+
+
 def test_json_has_the_whole_of_it(replicas: Shell) -> None:
     rows = replicas.json("list", "--model", "org/m2")
     assert [row["id"] for row in rows] == ["narrow/0", "narrow/1", "only/0"]
@@ -186,6 +225,7 @@ def test_json_has_the_whole_of_it(replicas: Shell) -> None:
 
 def test_drain_and_resume(replicas: Shell) -> None:
     assert "draining wide of m: what still runs there in 30 s moves on" in replicas("drain", "wide")
+    assert "wide/0: it is to be drained (cli:" in replicas("list", "--model", "m")
     drained = replicas.json("list", "--model", "m")[0]["drain"]
     assert (drained["target"], drained["grace_seconds"]) == ("wide", 30.0)
     assert drained["actor"].startswith("cli:")

@@ -78,12 +78,21 @@ def test_the_list_tells_what_is_wanted_why_and_what_it_costs(
     assert "  7.50 requests/s in the last 30 s, of 0 tokens in" in said
     assert "ready in pools without a launcher, and counted: 2 of own" in said
     assert "\x1b" not in said
-    assert all(len(line) <= max(width, 110) for line in lines)
+    assert all(len(line) <= width for line in lines)
 
 
 def test_without_a_controller_it_says_so(scale: Shell) -> None:
     assert scale("list").startswith("no controller has told anything yet")
     assert "nothing has been decided on m yet" in scale("explain", "m")
+
+
+def test_where_nothing_scales_it_says_so(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plain.yaml"
+    pool = {"name": "p", "engine": "simulated", "replicas": ["grpc://h:1"]}
+    plain = {"name": "m", "tokenizer": "t", "context": 9, "pools": [pool]}
+    path.write_text(msgspec.yaml.encode({"models": [plain], "store": {"url": store_url}}).decode())
+    assert main(["scale", "list", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "no model scales: no pool has a launcher\n"
 
 
 def test_decisions_are_explained_with_their_inputs(scale: Shell) -> None:

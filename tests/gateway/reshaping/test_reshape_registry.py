@@ -153,7 +153,7 @@ async def test_an_order_that_the_controller_finds_barred_is_refused_with_its_rea
         assert not (await registry.followed(order)).taken
         await world.round(controller, times=3)
         followed = await registry.followed(order)
-        assert followed.refused == "the replicas end at GPU 3 of 4"
+        assert followed.refused == "GPU 3 belongs to no replica"
         assert (await world.status()).totals.refused == 1
 
 
@@ -191,7 +191,7 @@ async def test_an_order_that_cannot_go_on_ends_where_it_is(store_url: str) -> No
         await world.round(controller, times=4)
         change = (await registry.followed(order)).change
         assert change is not None and change.missed
-        assert (change.after, change.failure) == ([2, 1, 1], "the replicas end at GPU 3 of 4")
+        assert (change.after, change.failure) == ([2, 1, 1], "GPU 3 belongs to no replica")
         totals = (await world.status()).totals
         assert (totals.done, totals.refused) == (1, 1)
 

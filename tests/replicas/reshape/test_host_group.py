@@ -16,7 +16,7 @@ from replicas.reshape.host_group import merges, problem_of
         ([(0, 1), (1, 2), (3, 1)], 4, "TP2 cannot begin at GPU 1"),
         ([(0, 2), (0, 4)], 4, "GPU 0 belongs to two replicas"),
         ([(0, 1), (2, 2)], 4, "GPU 1 belongs to no replica"),
-        ([(0, 2)], 4, "the replicas end at GPU 2 of 4"),
+        ([(0, 2)], 4, "GPU 2 belongs to no replica"),
         ([(0, 8)], 4, "the replicas end at GPU 8 of 4"),
     ],
 )

@@ -83,6 +83,7 @@ async def test_only_what_serves_gets_requests_that_need_no_version() -> None:
             "",
             "it does not say its version",
         ]
+        assert [status.share for status in told] == [0.0, 1.0, 0.0]
         assert fleet.statuses() is told
         fleet.serve(BITS.bit("v3"))
         assert not fleet.ready

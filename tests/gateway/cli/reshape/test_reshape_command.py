@@ -78,6 +78,18 @@ def test_groups_are_shown(shell: Shell) -> None:
     assert shell.json("status", "m")["models"][0]["groups"][0]["shape"] == [1, 1, 1, 1]
 
 
+def test_groups_fit_the_width_when_their_shape_has_changed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.act()
+    shell("apply", "m", "g", "4", "--wait", "0")
+    shell.act()
+    for width in (60, 80, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = shell("status").splitlines()
+        assert max(map(len, lines)) <= width
+        assert any(line.split()[:3] == ["LAST", "CHANGE", "1"] for line in lines) == (width < 100)
+        assert "0.00 short requests/s, 0.00 long ones" in lines[1]
+
+
 def test_it_is_said_what_nothing_is_decided_for_want_of(shell: Shell) -> None:
     async def run() -> None:
         async with relaunched.relaunch_world(shell.url, relaunched.config_of({}, mode="advise")) as world:

@@ -88,9 +88,14 @@ def test_a_rollout_from_its_order_to_its_end(rollout: Shell, monkeypatch: pytest
     assert "stage 1 of 2: 2 replicas warm" in shown
     assert "[####################...................|] 50 % to v2, 50 requests in this stage" in shown
     assert "preparing: cli:" in shown
+    assert shown.splitlines()[-1].endswith(" stage 1, 50 %: 2 replicas warm")
     header, row = rollout("list").splitlines()
     assert header.split()[:4] == ["MODEL", "STABLE", "CANDIDATE", "PLAN"]
     assert "stage 1 of 2" in row
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = [line.split(maxsplit=1) for line in rollout("list").splitlines()]
+    assert ["PHASE", "stage 1 of 2"] in narrow and ["CANDIDATE", "v2"] in narrow
+    monkeypatch.setenv("COLUMNS", "100")
     assert "as good" in row
     assert rollout("pause", "m").startswith("the rollout of m stays where it is")
     assert rollout("resume", "m").startswith("the rollout of m goes on")
@@ -148,6 +153,23 @@ def test_an_ab_test_needs_a_goal_and_plans_have_two_spellings(rollout: Shell) ->
     assert "(blue-green: 100 %)" in rollout("start", "m", "--to", "v2", "--plan", "blue_green")
 
 
+def test_where_no_model_goes_by_version_it_says_what_would_make_one(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = {
+        "name": "m",
+        "tokenizer": "mistral-tekken",
+        "context": 4096,
+        "pools": [{"name": "p", "engine": "simulated", "replicas": ["grpc://h:1"]}],
+    }
+    path = tmp_path / "plain.yaml"
+    path.write_text(msgspec.yaml.encode({"models": [plain], "store": {"url": store_url}}).decode())
+    for arguments in (["start", "m", "--to", "v2"], ["status", "m"], ["promote", "m"]):
+        assert main(["rollout", *arguments, "--config", str(path)]) == 1
+        said = "No model 'm' has versions; no model has `stable`, or pools of several versions."
+        assert said in capsys.readouterr().err
+
+
 def test_a_ratio_says_of_what_it_is() -> None:
     (versions, _) = live_rollouts(sample())
     lines = list(status_lines(versions.versions, 120))
@@ -156,6 +178,18 @@ def test_a_ratio_says_of_what_it_is() -> None:
     assert "INTERVAL: has the true ratio with 99.97 %, at every look." in told
     (row,) = [line.split() for line in lines if line.split()[:1] == ["tpot"]]
     assert row == ["tpot", "21", "ms", "18", "ms", "x0.86", "x0.80", "to", "x0.92", "better"]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("candidate", ["v2", "v3-with-a-rather-long-name-of-a-version"])
+def test_a_status_fits_its_width_with_long_names(width: int, candidate: str) -> None:
+    (versions, _) = live_rollouts(sample(candidate=candidate, requests=1190))
+    lines = list(status_lines(versions.versions, width))
+    assert max(map(len, lines)) <= width
+    (header,) = [line.split() for line in lines if line.split()[:1] == ["MEASURE"]]
+    assert header[1:3] == (["v1", candidate] if width == 140 or candidate == "v2" else ["STABLE", "CANDIDATE"])
+    (bar,) = [line for line in lines if line.startswith("  [")]
+    assert ("1190 requests in this stage" in bar) == (width == 140 or candidate == "v2")
 
 
 @pytest.mark.parametrize(
