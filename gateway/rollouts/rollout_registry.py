@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
+from gateway.config.errors import ConfigError, convert
 from gateway.config.models.rollout_checks import rollout_problems
 from gateway.config.models.settings import Model
 from gateway.config.settings import Config
@@ -153,7 +154,7 @@ class RolloutRegistry:
             Conflict: Another rollout of the model is under way, or cannot be read.
         """
         # Events go to the address that the file declares, which may hold a secret.
-        settings = msgspec.structs.replace(settings, webhook=None)
+        settings = _checked(msgspec.structs.replace(settings, webhook=None))
         model = self._model(settings.model)
         place = place_of(model.name)
 
@@ -287,6 +288,14 @@ class RolloutRegistry:
         """Have the controller look at once; where that cannot be told, it looks within a second."""
         with contextlib.suppress(StoreUnavailable):
             await self._storage.run(_ANNOUNCE, [HURRY], [HURRY])
+
+
+def _checked(settings: Settings) -> Settings:
+    """Check each value by itself, as a controller does that reads them. Raises InvalidRequest."""
+    try:
+        return convert(msgspec.to_builtins(settings), Settings, "")
+    except ConfigError as error:
+        raise InvalidRequest(f"{error.path}: {error.problem}", param=error.path) from error
 
 
 def _stable(model: Model, records: Records) -> str:
