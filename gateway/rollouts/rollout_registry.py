@@ -215,7 +215,8 @@ class RolloutRegistry:
                     f"The rollout is {rollout.phase.replace('_', ' ')}: {outcome}. It cannot be {_WORDS[wish]}.",
                     param="model",
                 )
-            if order.wish in ("promote", "abort") and wish in ("run", "pause"):
+            # Whoever has aborted it was told so: nobody takes that back unseen.
+            if order.wish == "abort" != wish or (order.wish == "promote" and wish in ("run", "pause")):
                 raise Conflict(
                     f"The rollout is being {_WORDS[order.wish]}. It cannot be {_WORDS[wish]}.", param="model"
                 )
