@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.fleets.discovery.announcements import Announcements
 from gateway.rollouts.split_note import SplitNote
+from gateway.store.unreadable import UNREADABLE
 from protos.errors import StoreUnavailable
 from routing.rollouts.split import CHANGED, SPLITS, Split
 
@@ -83,7 +84,7 @@ class SplitFollower:
                 continue
             try:
                 known[name] = msgspec.json.decode(value, type=Split)
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 unreadable.add(name)
                 if name not in self._unreadable:
                     log.warning("the split of the model %s cannot be read, so the last one goes on: %s", name, error)

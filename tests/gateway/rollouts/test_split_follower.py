@@ -115,6 +115,17 @@ async def test_what_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixt
     assert caplog.text.count("the split of the model m cannot be read, so the last one goes on") == 1
 
 
+@pytest.mark.parametrize("stored", [b'{"model": "\xff"}', b'{"model": "m", "salt": ' + b"[" * 5000])
+async def test_what_cannot_be_read_of_one_model_keeps_no_other_one_from_its_split(stored: bytes) -> None:
+    store, models = Store(), {"bad": Model(), "m": Model()}
+    store.put(SPLIT)
+    store.stored[b"bad"] = stored
+    follower = SplitFollower(store, models)
+    await follower.read()
+    follower.apply()
+    assert (models["bad"].split, models["m"].split) == (None, SPLIT)
+
+
 async def test_another_configuration_goes_on_with_what_is_known() -> None:
     store, models = Store(), {"m": Model(), "n": Model()}
     store.put(SPLIT)
