@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.rollouts.facts import Compared, Facts, GateResult, Passing, ReplicaFacts, VersionFacts, WarmupResult
-from routing.rollouts.rollout import ENDED, SERVING, Phase, Rollout, Warmed
+from routing.rollouts.rollout import ENDED, ROLLBACKS, SERVING, Phase, Rollout, Warmed
 from routing.rollouts.settings import Goal, Warmup
 from routing.rollouts.settings import Rollout as Settings
 from routing.rollouts.split_of import split_of
@@ -93,6 +93,8 @@ def test_a_rollout_is_never_half_and_half(plan: str, steps: list[tuple[Facts, fl
         assert split.stable == ("v2" if rollout.promoted else "v1")
         assert (split.candidate == "") == (rollout.phase in SETTLED)
         # What is settled stays so, and one event is told of each step.
+        if rollout.phase == "rolling_back" and rollout.history[-1].cause != "reported":
+            assert rollout.history[-1].cause in ROLLBACKS
         if before.phase in SETTLED:
             assert rollout.phase in (before.phase, *ENDED)
             assert rollout.promoted == before.promoted
