@@ -29,7 +29,7 @@ from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
 from gateway.scaling.status import ModelStatus, read_status
 from gateway.scaling.version_sizes import SIZES
-from gateway.tenancy.tenants.transactions import Storage
+from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS, Storage
 from protos.errors import PenstockError, StoreUnavailable
 from routing.rollouts.facts import Compared, Facts
 from routing.rollouts.rollout import (
@@ -45,6 +45,7 @@ from routing.rollouts.rollout import (
     Rollout,
     Told,
     Totals,
+    Wish,
 )
 from routing.rollouts.split import CHANGED, SPLITS, Split
 from routing.rollouts.split_of import split_of
@@ -233,12 +234,11 @@ class RolloutController(LeasedRounds):
         now: float,
     ) -> tuple[Rollout, Verdict | None]:
         """Let a rollout go on by one step at most."""
-        order = records.orders.get(rollout.model)
         model = self._models.get(rollout.model)
         found = await self._compare(rollout, now)
         warmups, gate = self._errands.results(rollout)
         facts = Facts(
-            wish=order.wish if order is not None and order.id == rollout.id else "run",
+            wish=_wish(rollout, records),
             heard=bool(fleets),
             compared=found[0] if found is not None else None,
             warmups=warmups,
@@ -338,6 +338,14 @@ def _news(before: Rollout | None, rollout: Rollout) -> list[Event]:
     """Return the events that a rollout had since."""
     last = before.steps if before is not None and before.id == rollout.id else 0
     return [event for event in rollout.history if event.number > last]
+
+
+def _wish(rollout: Rollout, records: Records) -> Wish | None:
+    """Return what is wanted of a rollout; None: it cannot be read."""
+    if ROLLOUT_ORDERS in records.unreadable.get(rollout.model, ()):
+        return None
+    order = records.orders.get(rollout.model)
+    return order.wish if order is not None and order.id == rollout.id else "run"
 
 
 def _superseded(rollout: Rollout, model: Model | None) -> str:

@@ -54,10 +54,13 @@ def advance(rollout: Rollout, facts: Facts, now: float) -> _Next:
         return _back(rollout, now, "aborted", "an operator has aborted it"), ()
     if (trouble := _trouble(rollout, facts)) is not None:
         return _back(rollout, now, *trouble), ()
+    if facts.wish is None:
+        waits = "what is wanted of it cannot be read by this program version"
+        return _waits(rollout, waits), _kept_warm(rollout, facts)
     if (facts.wish == "pause") != (rollout.paused is not None):
         return _with_pause(rollout, now), ()
     if rollout.paused is not None:
-        return rollout, ()
+        return rollout, _kept_warm(rollout, facts)
     # Until it is known how many replicas the stable version has, a promotion would be content with one.
     if facts.wish == "promote" and rollout.phase != "promoting" and rollout.size:
         return _to(rollout, now, "promoting", "promoted", "an operator has promoted it"), ()
@@ -302,6 +305,11 @@ def _cold(rollout: Rollout, facts: Facts) -> ReplicaFacts | None:
 def _warm_up(rollout: Rollout, facts: Facts) -> Sequence[Action]:
     cold = _cold(rollout, facts)
     return () if cold is None else (Action(what="warm_up", replica=cold),)
+
+
+def _kept_warm(rollout: Rollout, facts: Facts) -> Sequence[Action]:
+    """Return what is to be done while it stays where it is: a replica that comes back has its part of the requests."""
+    return () if rollout.phase in BEFORE_WARM else _warm_up(rollout, facts)
 
 
 def _named(actions: Sequence[Action]) -> str:

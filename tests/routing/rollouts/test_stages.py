@@ -59,7 +59,7 @@ def facts(draw: st.DrawFn) -> Facts:
     gates: list[Phase | None] = [None, "smoke", "golden", "shadowing"]
     kind, gate = draw(st.sampled_from(kinds)), draw(st.sampled_from(gates))
     return Facts(
-        wish=draw(st.sampled_from(["run"] * 12 + ["pause", "promote", "abort"])),
+        wish=draw(st.sampled_from(["run"] * 12 + ["pause", "promote", "abort", None])),
         heard=draw(st.sampled_from([True] * 5 + [False])),
         stable=version(draw(st.integers(1, 4)), draw(st.integers(0, 1))),
         candidate=version(ready, draw(st.integers(0, 1))),
@@ -181,6 +181,10 @@ def test_a_replica_that_comes_later_is_warmed_up_before_it_takes_requests(phase:
     done = {"p/1": WarmupResult(replica="p/1", warmed=WARM)}
     after, _ = advance(after, Facts(stable=version(2), candidate=version(2), warmups=done), one.since + 0.2)
     assert split_of(after).warm == (None if after.promoted else {"p/0", "p/1"})
+    # So it is while it is paused, however long that is.
+    paused = msgspec.structs.replace(one, paused=one.since)
+    _, actions = advance(paused, Facts(wish="pause", stable=version(2), candidate=version(2)), one.since + 9.0)
+    assert [action.replica.id for action in actions if action.replica is not None] == ["p/1"]
 
 
 def test_without_a_warm_up_all_replicas_take_requests() -> None:
