@@ -27,6 +27,8 @@ SETTLED: Final = ENDED | {"draining", "rolling_back"}
 AWAY_SECONDS: Final = 3.0
 #: Seconds until all workers have surely followed a split and said what they still have.
 FOLLOW_SECONDS: Final = 5.0
+#: Seconds in which workers that begin reach the replicas that there are.
+REACH_SECONDS: Final = 10.0
 #: Seconds that the version which is left may have for the requests that it still has.
 LEAVE_SECONDS: Final = 600.0
 #: Phases in which no replica of the candidate need be warm.
@@ -93,13 +95,25 @@ def target(rollout: Rollout) -> int:
 def _preparing(rollout: Rollout, facts: Facts, now: float) -> _Next:
     if not facts.heard:
         return _waits(rollout, "no worker says which replicas there are"), ()
-    if not rollout.size:
+    if not rollout.size and _is_size_known(rollout, facts, now):
         return msgspec.structs.replace(rollout, size=max(len(facts.stable.ready), 1)), ()
-    if missing := _missing(rollout, facts):
+    missing = _missing(rollout, facts)
+    if not rollout.size:
+        missing = f"{len(facts.stable.ready)} of {_count(len(facts.stable.replicas))} of {rollout.stable} ready"
+    if missing:
         if now - rollout.since > rollout.settings.warmup.timeout_seconds:
             return _back(rollout, now, "not_ready", f"{missing}, after {now - rollout.since:.0f} s"), ()
         return _waits(rollout, missing), ()
     return _to(rollout, now, "warming", "ready", f"{_count(len(facts.candidate.ready))} ready"), ()
+
+
+def _is_size_known(rollout: Rollout, facts: Facts, now: float) -> bool:
+    """Whether the stable version's replicas are all that it will have: workers that begin reach them one by one."""
+    stable = facts.stable
+    if stable.ready and len(stable.ready) == len(stable.replicas):
+        return True
+    # Some may be broken; while neither version has any, nothing is lost by waiting.
+    return now - rollout.since >= REACH_SECONDS and bool(stable.ready or facts.candidate.ready)
 
 
 def _warming(rollout: Rollout, facts: Facts, now: float) -> _Next:

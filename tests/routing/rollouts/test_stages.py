@@ -12,7 +12,7 @@ from routing.rollouts.rollout import ENDED, ROLLBACKS, SERVING, Phase, Rollout, 
 from routing.rollouts.settings import Goal, Warmup
 from routing.rollouts.settings import Rollout as Settings
 from routing.rollouts.split_of import split_of
-from routing.rollouts.stages import COURSES, SETTLED, advance, needed, target
+from routing.rollouts.stages import COURSES, REACH_SECONDS, SETTLED, advance, needed, target
 from routing.rollouts.verdicts.verdict import Kind
 
 PLANS = list(COURSES)
@@ -154,6 +154,26 @@ def test_a_promotion_before_all_else_waits_for_as_many_replicas_as_are_stable() 
     for now, ready in enumerate((0, 0, 1, 2)):
         rollout, _ = advance(rollout, msgspec.structs.replace(found, candidate=version(ready)), float(now))
         assert (rollout.phase, rollout.size, rollout.share) == ("promoting" if now else "preparing", 3, 0.0)
+
+
+def test_workers_that_begin_have_time_to_say_how_many_replicas_are_stable() -> None:
+    """As where the whole gateway begins with a rollout in its file."""
+    away = VersionFacts(replicas=[msgspec.structs.replace(one, ready=False) for one in version(4).replicas])
+    part = VersionFacts(replicas=[*version(1).replicas, *away.replicas[1:]])
+    for stable in (VersionFacts(), away, part):
+        rollout, _ = advance(begun(), Facts(stable=stable, candidate=version(4)), 1.0)
+        assert (rollout.phase, rollout.size) == ("preparing", 0)
+        assert "of v1 ready" in rollout.problem
+    rollout, _ = advance(rollout, Facts(stable=version(4), candidate=version(4)), 2.0)
+    assert rollout.size == 4
+    # One that does not come is not waited for, nor a version without any while the candidate has some.
+    for stable, size in ((part, 1), (VersionFacts(), 1)):
+        rollout, _ = advance(begun(), Facts(stable=stable, candidate=version(4)), REACH_SECONDS)
+        assert rollout.size == size
+    rollout, _ = advance(begun(), Facts(stable=away), REACH_SECONDS)
+    assert rollout.size == 0
+    rollout, _ = advance(begun(), Facts(stable=away), 2000.0)
+    assert rollout.history[-1].cause == "not_ready"
 
 
 def test_a_pause_makes_a_stage_longer_by_its_time() -> None:
