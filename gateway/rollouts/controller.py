@@ -85,7 +85,11 @@ class RolloutController(LeasedRounds):
         self._clock = SteadyClock(clock)
         errands.changed = self._hurry.set
         self._token: int | None = None
-        #: Since when no replica of a rollout's candidate is ready, by rollout.
+        #: By how many seconds the store's clock was set that is not known to be written down.
+        self._jump = 0.0
+        #: By rollout: its times as they may have been written, and how much of that is in them.
+        self._moved_to: dict[str, tuple[float, float | None, float]] = {}
+        #: Since when no replica of a rollout's candidate is ready, by rollout and by the process's clock.
         self._away: dict[str, float] = {}
         #: Digests of declarations that start nothing, by model, until that is written down.
         self._passed: dict[str, str] = {}
@@ -115,16 +119,18 @@ class RolloutController(LeasedRounds):
 
     async def _act(self, holder: Holder) -> None:
         records = await read_records(self._storage)
-        moved = self._clock.heard(records.now)
+        self._jump += self._clock.heard(records.now)
         if holder.token != self._token:
             await self._take_over(holder, records)
         await self._take_declared(records)
-        await self._go_on(holder, records, moved)
+        await self._go_on(holder, records)
 
     async def _take_over(self, holder: Holder, records: Records) -> None:
         """Begin anew with all that is only in this process. Webhooks hear again what they may have missed."""
         await self._errands.aclose()
         self._away.clear()
+        self._moved_to.clear()
+        self._jump = 0.0
         if self._token is not None:
             self._clock = SteadyClock(self._monotonic)
             self._clock.heard(records.now)
@@ -163,7 +169,7 @@ class RolloutController(LeasedRounds):
                 self._refused.pop(name, None)
                 self._hurry.set()
 
-    async def _go_on(self, holder: Holder, records: Records, moved: float) -> None:
+    async def _go_on(self, holder: Holder, records: Records) -> None:
         fleets = await reports(self._storage)
         scaling = await self._scaling(records)
         now = self._clock.now()
@@ -176,12 +182,14 @@ class RolloutController(LeasedRounds):
                 # Its workers go on by the last split, until an abort clears it.
                 continue
             before = records.rollouts.get(name)
-            rollout = self._moved(self._current(name, records, now), moved)
+            rollout = self._current(name, records, now)
             if rollout is not None and rollout.phase not in ENDED:
                 rollout, verdict = await self._look(rollout, records, fleets, scaling, now)
                 if verdict is not None:
                     verdicts[name] = verdict
             writes += self._writes(name, before, rollout, records, fleets)
+            if rollout is not None and self._jump:
+                self._moved_to[rollout.id] = (rollout.since, rollout.paused, self._jump)
             if rollout is not None and (news := _news(before, rollout)):
                 writes += [Write("add", HISTORY, str(MOST_STORED), msgspec.json.encode(event)) for event in news]
                 steps.append((rollout, news))
@@ -194,6 +202,8 @@ class RolloutController(LeasedRounds):
         )
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
+        self._jump = 0.0
+        self._moved_to.clear()
         self._passed.clear()
         for rollout, news in steps:
             # The next step need not wait for a second.
@@ -212,16 +222,20 @@ class RolloutController(LeasedRounds):
         """Return a model's rollout: the one that is stored, or that a new order begins."""
         rollout, order, model = records.rollouts.get(name), records.orders.get(name), self._models.get(name)
         if order is None or model is None or (rollout is not None and rollout.id == order.id):
-            return rollout
+            return self._moved(rollout)
         stored = records.splits.get(name)
         stable = stable_now(model, stored)
         epoch = max(rollout.epoch if rollout is not None else 0, stored.epoch if stored is not None else 0)
         return told(begun(order, model, stable, epoch, now), now, "started", f"{order.actor} has started it")
 
-    def _moved(self, rollout: Rollout | None, moved: float) -> Rollout | None:
-        """Return a rollout as old as before, where a jump of the store's clock is followed."""
-        if rollout is None or not moved or rollout.phase in ENDED:
+    def _moved(self, rollout: Rollout | None) -> Rollout | None:
+        """Return a rollout as old as before, where a jump of the store's clock is followed. Once: a write that nobody
+        has confirmed may have been done.
+        """
+        if rollout is None or not self._jump or rollout.phase in ENDED:
             return rollout
+        since, paused, part = self._moved_to.get(rollout.id, (0.0, None, 0.0))
+        moved = self._jump - (part if (rollout.since, rollout.paused) == (since, paused) else 0.0)
         paused = None if rollout.paused is None else rollout.paused + moved
         return msgspec.structs.replace(rollout, since=rollout.since + moved, paused=paused)
 
@@ -254,10 +268,11 @@ class RolloutController(LeasedRounds):
             if candidate.ready or not fleets:
                 self._away.pop(rollout.id, None)
             else:
-                away = now - self._away.setdefault(rollout.id, now)
+                moment = self._monotonic()
+                away = moment - self._away.setdefault(rollout.id, moment)
             facts = msgspec.structs.replace(facts, candidate=candidate, stable=stable, away_seconds=away)
         after, actions = advance(rollout, facts, now)
-        self._errands.look(after, actions, facts)
+        self._errands.look(after, actions, facts, now)
         return after, found[1] if found is not None else None
 
     async def _compare(self, rollout: Rollout, now: float) -> tuple[Compared, Verdict] | None:
