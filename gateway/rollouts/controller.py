@@ -28,7 +28,7 @@ from gateway.scaling.leasing.lease import Holder, Lease, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
 from gateway.scaling.status import ModelStatus, read_status
-from gateway.scaling.version_sizes import SIZES
+from gateway.scaling.version_sizes import SIZES, VersionSizes, version_sizes
 from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS, Storage
 from protos.errors import PenstockError, StoreUnavailable
 from routing.rollouts.facts import Compared, Facts
@@ -172,6 +172,7 @@ class RolloutController(LeasedRounds):
     async def _go_on(self, holder: Holder, records: Records) -> None:
         fleets = await reports(self._storage)
         scaling = await self._scaling(records)
+        sized = await version_sizes(self._storage) if self._config.scales else {}
         now = self._clock.now()
         writes: list[Write] = []
         verdicts: dict[str, Verdict] = {}
@@ -187,7 +188,7 @@ class RolloutController(LeasedRounds):
                 rollout, verdict = await self._look(rollout, records, fleets, scaling, now)
                 if verdict is not None:
                     verdicts[name] = verdict
-            writes += self._writes(name, before, rollout, records, fleets)
+            writes += self._writes(name, before, rollout, records, fleets, sized)
             if rollout is not None and self._jump:
                 self._moved_to[rollout.id] = (rollout.since, rollout.paused, self._jump)
             if rollout is not None and (news := _news(before, rollout)):
@@ -289,9 +290,15 @@ class RolloutController(LeasedRounds):
             return compared, with_needed(Verdict(kind="inconclusive", reason=reason), None)
 
     def _writes(
-        self, name: str, before: Rollout | None, rollout: Rollout | None, records: Records, fleets: Sequence[Report]
+        self,
+        name: str,
+        before: Rollout | None,
+        rollout: Rollout | None,
+        records: Records,
+        fleets: Sequence[Report],
+        sized: Mapping[str, VersionSizes],
     ) -> list[Write]:
-        """Return what is to be written of one model."""
+        """Return what is to be written of one model; `sized` is what the controller of sizes reads now, by model."""
         writes: list[Write] = []
         model, stored = self._models.get(name), records.splits.get(name)
         if rollout is not None and rollout != before:
@@ -311,18 +318,29 @@ class RolloutController(LeasedRounds):
         if digest and digest != records.taken.get(name):
             writes.append(Write("put", DECLARED, name, digest.encode()))
         if model is None or model.scales:
-            writes.append(Write("put", SIZES, name, self._sizes(model, split, rollout, fleets)))
+            writes.append(Write("put", SIZES, name, self._sizes(model, split, rollout, fleets, sized.get(name))))
         return writes
 
     def _sizes(
-        self, model: Model | None, split: Split | None, rollout: Rollout | None, fleets: Sequence[Report]
+        self,
+        model: Model | None,
+        split: Split | None,
+        rollout: Rollout | None,
+        fleets: Sequence[Report],
+        last: VersionSizes | None,
     ) -> bytes:
-        """Return what the controller of sizes is to read of a model; empty: nothing."""
+        """Return what the controller of sizes is to read of a model after the `last`; empty: nothing."""
         if model is None:
             return b""
         stable = stable_now(model, split)
         versions = (rollout.stable, rollout.candidate) if rollout is not None else (stable, "")
-        sizes = sizes_of(model, stable, rollout, *(version_facts(model, version, fleets) for version in versions))
+        facts = [version_facts(model, version, fleets) for version in versions]
+        sizes = sizes_of(model, stable, rollout, *facts)
+        goes_on = rollout is not None and rollout.phase not in ENDED
+        if last is not None and goes_on and not any(one.ready for one in facts):
+            # Workers that are silent, or begin anew, say of no replica that it is there: none is stopped for that.
+            kept = {pool: max(count, last.set.get(pool, 0)) for pool, count in sizes.set.items()}
+            sizes = msgspec.structs.replace(sizes, set=kept)
         return msgspec.json.encode(sizes) if sizes.set else b""
 
     async def _scaling(self, records: Records) -> dict[str, ModelStatus]:
