@@ -6,27 +6,29 @@ from gateway.config.models.settings import Model, Pool
 from gateway.scaling.version_sizes import VersionSizes
 from routing.rollouts.facts import VersionFacts
 from routing.rollouts.rollout import ENDED, Rollout
-from routing.rollouts.split_of import stable_of
 from routing.rollouts.stages import target
 
 
 def sizes_of(
     model: Model, stable: str, rollout: Rollout | None, stable_facts: VersionFacts, candidate_facts: VersionFacts
 ) -> VersionSizes:
-    """Return the sizes; `stable` is the version that is stable where no rollout is under way."""
+    """Return the sizes; `stable` is the version that answers what no candidate does, by the file where that has been
+    changed under the rollout.
+    """
     launched = [pool for pool in model.pools if pool.launcher is not None and pool.version]
     if rollout is None or rollout.phase in ENDED:
         others = {pool.name: 0 for pool in launched if pool.version != stable}
         return VersionSizes(set=others, least=_spread(launched, stable, 0) if others else {})
-    sized = {pool.name: 0 for pool in launched if pool.version not in (rollout.stable, rollout.candidate)}
+    sized = {pool.name: 0 for pool in launched if pool.version not in (rollout.stable, rollout.candidate, stable)}
     if rollout.promoted or rollout.phase == "rolling_back":
-        # What the version that is left still has ends before its replicas do.
-        left, facts = (rollout.stable, stable_facts) if rollout.promoted else (rollout.candidate, candidate_facts)
-        for pool in _of(launched, left):
-            sized[pool.name] = sum(replica.pool == pool.name for replica in facts.ready)
+        # What a version that is left still has ends before its replicas do.
+        for version, facts in ((rollout.stable, stable_facts), (rollout.candidate, candidate_facts)):
+            if version != stable:
+                ready = [replica.pool for replica in facts.ready]
+                sized |= {pool.name: ready.count(pool.name) for pool in _of(launched, version)}
     else:
         sized |= _spread(launched, rollout.candidate, _wanted(rollout, candidate_facts))
-    return VersionSizes(set=sized, least=_spread(launched, stable_of(rollout), rollout.size))
+    return VersionSizes(set=sized, least=_spread(launched, stable, rollout.size))
 
 
 def _wanted(rollout: Rollout, candidate: VersionFacts) -> int:

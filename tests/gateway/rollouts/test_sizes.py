@@ -63,8 +63,22 @@ def test_the_version_that_is_left_keeps_its_replicas_until_its_requests_have_end
     found = sizes_of(model(), "v1", rollout, ready("old", 5), ready("new", 2))
     assert found == VersionSizes(set={"older": 0, "new": 2, "more": 0}, least={"old": 5})
     promoted = msgspec.structs.replace(rollout, phase="draining", promoted=True)
-    found = sizes_of(model(), "v1", promoted, ready("old", 4), ready("new", 3))
+    found = sizes_of(model(), "v2", promoted, ready("old", 4), ready("new", 3))
     assert found == VersionSizes(set={"older": 0, "old": 4}, least={"new": 3, "more": 2})
     done = msgspec.structs.replace(promoted, phase="done")
     found = sizes_of(model(), "v2", done, ready("old", 4), ready("new", 3))
     assert found == VersionSizes(set={"old": 0, "older": 0}, least={"new": 0, "more": 0})
+
+
+@pytest.mark.parametrize(
+    ("stable", "sizes"),
+    [
+        # As it was, the candidate, and another one altogether.
+        ("v1", VersionSizes(set={"older": 0, "new": 1, "more": 0}, least={"old": 4})),
+        ("v2", VersionSizes(set={"older": 0, "old": 4}, least={"new": 3, "more": 1})),
+        ("v0", VersionSizes(set={"old": 4, "new": 1, "more": 0}, least={"older": 4})),
+    ],
+)
+def test_what_the_file_makes_stable_under_a_rollout_has_its_replicas(stable: str, sizes: VersionSizes) -> None:
+    back = msgspec.structs.replace(begun(), phase="rolling_back", size=4)
+    assert sizes_of(model(), stable, back, ready("old", 4), ready("new", 1)) == sizes
