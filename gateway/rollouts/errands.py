@@ -69,7 +69,11 @@ class Errands:
             result = task.result()
             if isinstance(result, GateResult):
                 gate = result
-            elif result.warmed is not None or self._fails(key):
+            elif result.warmed is not None:
+                # The next time it begins anew, however often it has failed before.
+                self._failed.pop(key, None)
+                warmups[result.replica] = result
+            elif self._fails(key):
                 warmups[result.replica] = result
         return warmups, gate
 
