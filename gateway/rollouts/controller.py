@@ -49,7 +49,7 @@ from routing.rollouts.rollout import (
 )
 from routing.rollouts.split import CHANGED, SPLITS, Split
 from routing.rollouts.split_of import split_of
-from routing.rollouts.stages import advance, told
+from routing.rollouts.stages import advance, lacking, told
 from routing.rollouts.verdicts.still_needed import with_needed
 from routing.rollouts.verdicts.verdict import Verdict
 
@@ -91,6 +91,8 @@ class RolloutController(LeasedRounds):
         self._moved_to: dict[str, tuple[float, float | None, float]] = {}
         #: Since when no replica of a rollout's candidate is ready, by rollout and by the process's clock.
         self._away: dict[str, float] = {}
+        #: Since when it lacks replicas that the next stage needs, in the same way.
+        self._lacks: dict[str, float] = {}
         #: Digests of declarations that start nothing, by model, until that is written down.
         self._passed: dict[str, str] = {}
         #: The last problem with what the file declares, by model, so that each is told once.
@@ -129,6 +131,7 @@ class RolloutController(LeasedRounds):
         """Begin anew with all that is only in this process. Webhooks hear again what they may have missed."""
         await self._errands.aclose()
         self._away.clear()
+        self._lacks.clear()
         self._moved_to.clear()
         self._jump = 0.0
         if self._token is not None:
@@ -218,6 +221,7 @@ class RolloutController(LeasedRounds):
             if rollout.phase in ENDED:
                 self._errands.forget(rollout)
                 self._away.pop(rollout.id, None)
+                self._lacks.pop(rollout.id, None)
 
     def _current(self, name: str, records: Records, now: float) -> Rollout | None:
         """Return a model's rollout: the one that is stored, or that a new order begins."""
@@ -265,16 +269,23 @@ class RolloutController(LeasedRounds):
             of_model = scaling.get(rollout.model)
             candidate = version_facts(model, rollout.candidate, fleets, of_model)
             stable = version_facts(model, rollout.stable, fleets, of_model)
-            away = 0.0
-            if candidate.ready or not fleets:
-                self._away.pop(rollout.id, None)
-            else:
-                moment = self._monotonic()
-                away = moment - self._away.setdefault(rollout.id, moment)
-            facts = msgspec.structs.replace(facts, candidate=candidate, stable=stable, away_seconds=away)
+            facts = msgspec.structs.replace(facts, candidate=candidate, stable=stable)
+            facts = msgspec.structs.replace(
+                facts,
+                away_seconds=self._seconds(self._away, rollout, bool(fleets) and not candidate.ready),
+                lacking_seconds=self._seconds(self._lacks, rollout, bool(lacking(rollout, facts))),
+            )
         after, actions = advance(rollout, facts, now)
         self._errands.look(after, actions, facts, now)
         return after, found[1] if found is not None else None
+
+    def _seconds(self, since: dict[str, float], rollout: Rollout, holds: bool) -> float:
+        """Return for how long something holds of a rollout, and note that it does, or does not any more."""
+        if not holds:
+            since.pop(rollout.id, None)
+            return 0.0
+        now = self._monotonic()
+        return now - since.setdefault(rollout.id, now)
 
     async def _compare(self, rollout: Rollout, now: float) -> tuple[Compared, Verdict] | None:
         """Return what the versions compare as. Raises StoreUnavailable."""

@@ -69,6 +69,15 @@ def advance(rollout: Rollout, facts: Facts, now: float) -> _Next:
     return _PHASES[rollout.phase](rollout, facts, now)
 
 
+def lacking(rollout: Rollout, facts: Facts) -> str:
+    """Say which replicas of the candidate the next stage still lacks; empty: none, or there is no such stage."""
+    if rollout.phase != "shifting":
+        return ""
+    missing = _missing(rollout, facts, needed(rollout.size, _ahead(rollout)))
+    cold = _named(_warm_up(rollout, facts))
+    return missing or (f"{cold} is warmed up" if cold else "")
+
+
 def needed(size: int, share: float) -> int:
     """Replicas that answer a share of the requests, where the stable version has `size` for all of them."""
     # 0.1 of 30 replicas shall be 3, not 4.
@@ -151,17 +160,15 @@ def _shifting(rollout: Rollout, facts: Facts, now: float) -> _Next:
     actions = _warm_up(rollout, facts)
     if waits := _held_back(rollout, facts, now):
         return _waits(rollout, waits), actions
-    last = rollout.stage + 1 >= len(rollout.settings.shares)
-    ahead = 1.0 if last else rollout.settings.shares[rollout.stage + 1]
+    ahead = _ahead(rollout)
     if waits := _unproven(rollout, facts, ahead):
         return _waits(rollout, waits), actions
-    short = _missing(rollout, facts, needed(rollout.size, ahead))
-    if short or actions:
-        if now - rollout.since > rollout.settings.hold_seconds + rollout.settings.warmup.timeout_seconds:
-            return _back(rollout, now, "not_ready", f"{short or 'not all are warm'} for {_percent(ahead)}"), ()
-        return _waits(rollout, short or f"{_named(actions)} is warmed up"), actions
+    if lacks := lacking(rollout, facts):
+        if facts.lacking_seconds > rollout.settings.warmup.timeout_seconds:
+            return _back(rollout, now, "not_ready", f"{lacks}, for {_percent(ahead)}"), ()
+        return _waits(rollout, lacks), actions
     reason = _held(rollout, facts)
-    if last:
+    if rollout.stage + 1 >= len(rollout.settings.shares):
         return _next(rollout, now, "held", reason), ()
     return _staged(rollout, now, rollout.stage + 1, "held", reason), ()
 
@@ -272,6 +279,12 @@ def _held_back(rollout: Rollout, facts: Facts, now: float) -> str:
     if compared is not None and compared.kind == "inconclusive" and (settings.min_requests or not compared.short):
         return compared.reason
     return ""
+
+
+def _ahead(rollout: Rollout) -> float:
+    """Return the share of the stage after this one."""
+    shares = rollout.settings.shares
+    return 1.0 if rollout.stage + 1 >= len(shares) else shares[rollout.stage + 1]
 
 
 def _unproven(rollout: Rollout, facts: Facts, ahead: float) -> str:
