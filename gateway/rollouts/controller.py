@@ -226,8 +226,11 @@ class RolloutController(LeasedRounds):
     def _current(self, name: str, records: Records, now: float) -> Rollout | None:
         """Return a model's rollout: the one that is stored, or that a new order begins."""
         rollout, order, model = records.rollouts.get(name), records.orders.get(name), self._models.get(name)
-        if order is None or model is None or (rollout is not None and rollout.id == order.id):
+        if rollout is not None and (rollout.phase not in ENDED or order is None or rollout.id == order.id):
+            # Orders are elsewhere in the store, which may have lost the last one: one that is older begins nothing.
             return self._moved(rollout)
+        if order is None or model is None:
+            return rollout
         stored = records.splits.get(name)
         stable = stable_now(model, stored)
         epoch = max(rollout.epoch if rollout is not None else 0, stored.epoch if stored is not None else 0)
@@ -397,6 +400,8 @@ def _superseded(rollout: Rollout, model: Model | None) -> str:
         return f"the configuration has no versions of {rollout.model} any more"
     if not has_version(model, rollout.candidate):
         return f"the configuration has no version {rollout.candidate} any more"
+    if rollout.candidate == rollout.stable:
+        return f"{rollout.candidate} is the stable version already"
     if model.stable_version != rollout.configured:
         return f"the configuration makes {model.stable_version} the stable version"
     return ""

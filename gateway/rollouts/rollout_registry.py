@@ -16,7 +16,7 @@ from gateway.config.settings import Config
 from gateway.fleets.reports import reports
 from gateway.rollouts.declared import stable_now
 from gateway.rollouts.measures.stored_measures import read_measures
-from gateway.rollouts.orders import Order, begun, is_under_way, order_from, order_of, place_of
+from gateway.rollouts.orders import Order, begun, is_under_way, order_of, order_of_model, place_of
 from gateway.rollouts.rollout_records import MOST_STORED, Records, read_events, read_records
 from gateway.rollouts.rollout_series import RolloutSeries, rollout_series
 from gateway.rollouts.shadow.shadow_sums import ShadowReport, read_report
@@ -164,10 +164,11 @@ class RolloutRegistry:
             last = records.rollouts.get(model.name)
             if model.name in records.unreadable:
                 raise Conflict(f"model: {said(model.name, records.unreadable[model.name])}", param="model")
-            if before is not None and is_under_way(before, last):
+            under_way = order_of_model(before, last)
+            if under_way is not None and is_under_way(under_way, last):
                 raise Conflict(
-                    f"model: a rollout of {model.name} to {before.settings.to} is under way; abort it, or wait for its "
-                    "end",
+                    f"model: a rollout of {model.name} to {under_way.settings.to} is under way; abort it, or wait for "
+                    "its end",
                     param="model",
                 )
             await self._check(model, settings, _stable(model, records))
@@ -205,8 +206,7 @@ class RolloutRegistry:
                 raise Conflict(f"model: {said(model, unreadable)}", param="model")
             if unreadable is not None and (rollout is None or rollout.phase in ENDED):
                 return await self._clear(model, raw, records, actor)
-            if raw and order is None and rollout is not None:
-                order = order_from(rollout)
+            order = order_of_model(order, rollout)
             if order is None or not is_under_way(order, rollout):
                 raise RolloutNotFound(f"No rollout of '{model[:64]}' is under way.", param="model")
             if rollout is not None and rollout.id == order.id and rollout.phase in SETTLED:
@@ -304,7 +304,8 @@ def _stable(model: Model, records: Records) -> str:
 
 
 def _view(model: Model, records: Records) -> RolloutView | None:
-    order, rollout = records.orders.get(model.name), records.rollouts.get(model.name)
+    rollout = records.rollouts.get(model.name)
+    order = order_of_model(records.orders.get(model.name), rollout)
     if order is not None and (rollout is None or rollout.id != order.id):
         return _ordered(order, model, rollout.epoch if rollout is not None else 0, records)
     if rollout is None:

@@ -2,10 +2,12 @@ from typing import Any
 
 import msgspec
 import pytest
+import redis
 
+from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS
 from protos.errors import Conflict, InvalidRequest
 from tests.gateway.rollouts.test_controller import TO_V2, begin
-from tests.gateway.rollouts.worlds import of, rollout_world
+from tests.gateway.rollouts.worlds import config_of, of, rollout_world
 
 
 async def test_nobody_takes_an_abort_back_that_no_controller_has_seen_yet(store_url: str) -> None:
@@ -39,3 +41,41 @@ async def test_what_no_controller_could_read_is_no_order(changes: dict[str, Any]
         with pytest.raises(InvalidRequest, match=message):
             await world.registry.start(msgspec.structs.replace(TO_V2, **changes), "cli:me")
         assert not (await world.records()).orders
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+async def test_a_rollout_whose_order_the_store_has_lost_goes_on_and_can_be_aborted(
+    is_older: bool, store_url: str
+) -> None:
+    """Orders are on another shard of the store than rollouts: what took its place may have missed the last one."""
+    async with rollout_world(store_url) as world:
+        one = world.controller()
+        await begin(world)
+        await world.registry.set_wish("m", "abort", "cli:me")
+        await world.until(one, "rolled_back")
+        with redis.Redis.from_url(store_url) as store:
+            older = store.hget(ROLLOUT_ORDERS, "m")
+            await begin(world)
+            begun = await world.until(one, "shifting")
+            store.hdel(ROLLOUT_ORDERS, "m")
+            if is_older:
+                store.hset(ROLLOUT_ORDERS, "m", older or b"")
+        await world.round(one)
+        assert (await world.registry.view("m")).rollout.id == begun.id
+        with pytest.raises(Conflict, match="a rollout of m to v2 is under way"):
+            await begin(world)
+        await world.registry.set_wish("m", "abort", "cli:me")
+        await world.round(one)
+        assert (await world.split()).share == 0.0
+        back = await world.until(one, "rolled_back")
+        assert (back.id, of(back.history)["rolling_back"].cause) == (begun.id, "aborted")
+
+
+async def test_an_order_for_what_the_file_has_made_stable_meanwhile_ends_at_once(store_url: str) -> None:
+    async with rollout_world(store_url) as world:
+        await begin(world)
+        world.use(config_of(stable="v2"))
+        back = await world.until(world.controller(), "rolled_back")
+        event = of(back.history)["rolling_back"]
+        assert (event.cause, event.reason) == ("superseded", "v2 is the stable version already")
+        assert (await world.split()).stable == "v2"
