@@ -140,6 +140,21 @@ async def test_another_configuration_goes_on_with_what_is_known() -> None:
     assert (models["m"].split, models["n"].split) == (SPLIT, None)
 
 
+async def test_what_the_last_one_has_heard_since_counts() -> None:
+    """A reload takes seconds where it reaches new replicas: a rollout may be aborted meanwhile."""
+    store, model = Store(), Model()
+    store.put(SPLIT)
+    last = SplitFollower(store, {"m": model})
+    await last.read()
+    follower = SplitFollower(store, {"m": model}, last=last)
+    await follower.read()
+    aborted = Split(model="m", stable="v1", epoch=2)
+    store.put(aborted)
+    await last.read()
+    follower.apply()
+    assert model.split == aborted
+
+
 async def test_what_was_promoted_outlives_a_start_without_the_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
