@@ -20,6 +20,7 @@ from gateway.rollouts.orders import Order, begun, is_under_way, order_of, order_
 from gateway.rollouts.rollout_records import MOST_STORED, Records, read_events, read_records
 from gateway.rollouts.rollout_series import RolloutSeries, rollout_series
 from gateway.rollouts.shadow.shadow_sums import ShadowReport, read_report
+from gateway.rollouts.sizes import room_of
 from gateway.rollouts.unreadable import check_nobody_reads, clear, said
 from gateway.rollouts.versions import version_facts
 from gateway.store.lua_script import Script
@@ -272,9 +273,10 @@ class RolloutRegistry:
         size = max(len(baseline.ready), 1)
         shares = settings.shares or (settings.shadow.share,)
         least = needed(size, max(shares))
-        if candidate.launched and candidate.most < least:
+        room = room_of(model, settings.to, least, baseline)
+        if candidate.launched and room < least:
             raise InvalidRequest(
-                f"to: the pools of {settings.to} may have {candidate.most} replicas (`scaling.max`), and {least} are "
+                f"to: the pools of {settings.to} may have {room} replicas (`scaling.max`), and {least} are "
                 f"needed beside the {size} of {stable}",
                 param="to",
             )

@@ -36,6 +36,12 @@ def sizes_of(
     return VersionSizes(set=sized, least=_spread(launched, stable, rollout.size, _roles(model, own)))
 
 
+def room_of(model: Model, version: str, count: int, stable: VersionFacts) -> int:
+    """Return how many of so many replicas launchers may start of a version, of each role in the `stable` proportion."""
+    launched = [pool for pool in model.pools if pool.launcher is not None and pool.version]
+    return sum(_spread(launched, version, count, _roles(model, stable)).values())
+
+
 def _wanted(rollout: Rollout, candidate: VersionFacts) -> int:
     """Return how many of the candidate shall run now."""
     surge = rollout.settings.surge

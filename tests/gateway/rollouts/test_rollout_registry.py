@@ -79,3 +79,27 @@ async def test_an_order_for_what_the_file_has_made_stable_meanwhile_ends_at_once
         event = of(back.history)["rolling_back"]
         assert (event.cause, event.reason) == ("superseded", "v2 is the stable version already")
         assert (await world.split()).stable == "v2"
+
+
+@pytest.mark.parametrize(("most", "room"), [((1, 8), 2), ((2, 1), 3), ((4, 1), None)])
+async def test_a_candidate_without_room_for_both_phases_is_refused(
+    most: tuple[int, int], room: int | None, store_url: str
+) -> None:
+    def pool(name: str, version: str, role: str, most: int) -> dict[str, Any]:
+        fixed = {"engine": "simulated", "replicas": "registered", "launcher": "local"}
+        return {"name": name, "version": version, "role": role, "scaling": {"min": 0, "max": most}, **fixed}
+
+    pools = [pool("old", "v1", "prefill", 8), pool("old-d", "v1", "decode", 8)]
+    pools += [pool("new", "v2", "prefill", most[0]), pool("new-d", "v2", "decode", most[1])]
+    async with rollout_world(store_url, config_of(pools=pools)) as world:
+        # Those of the other phase have not begun yet.
+        world.ready = {"v1": 4, "v2": 0}
+        await world.say()
+        if room is None:
+            await world.registry.start(TO_V2, "cli:me")
+            return
+        message = (
+            rf"to: the pools of v2 may have {room} replicas \(`scaling.max`\), and 4 are needed beside the 4 of v1"
+        )
+        with pytest.raises(InvalidRequest, match=message):
+            await world.registry.start(TO_V2, "cli:me")
