@@ -106,9 +106,12 @@ class ModelVersions:
         return self._bits.name(needs)
 
     def _lost(self, versions: int) -> None:
-        """Let requests that wait for the candidate be stable's when none of its replicas can take them any more."""
-        if versions & self._candidate:
-            self.missed += self._queue.move_waiting(self._candidate, self._stable)
+        """Let requests that wait for another version be stable's when none of its replicas can take them any more.
+
+        That may have been the candidate when they were read, and have left since.
+        """
+        if gone := versions & ~self._stable:
+            self.missed += self._queue.move_waiting(gone, self._stable)
 
     def _moved(self) -> None:
         """Count a request that was sent to the candidate, or about to be, when its replicas were lost."""

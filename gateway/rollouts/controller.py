@@ -28,8 +28,8 @@ from gateway.scaling.leasing.lease import Holder, Lease, Write
 from gateway.scaling.leasing.leased_rounds import LeasedRounds
 from gateway.scaling.leasing.steady_clock import SteadyClock
 from gateway.scaling.status import ModelStatus, read_status
-from gateway.scaling.version_sizes import SIZES
-from gateway.tenancy.tenants.transactions import Storage
+from gateway.scaling.version_sizes import SIZES, VersionSizes, version_sizes
+from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS, Storage
 from protos.errors import PenstockError, StoreUnavailable
 from routing.rollouts.facts import Compared, Facts
 from routing.rollouts.rollout import (
@@ -45,10 +45,11 @@ from routing.rollouts.rollout import (
     Rollout,
     Told,
     Totals,
+    Wish,
 )
 from routing.rollouts.split import CHANGED, SPLITS, Split
 from routing.rollouts.split_of import split_of
-from routing.rollouts.stages import advance, told
+from routing.rollouts.stages import advance, lacking, told
 from routing.rollouts.verdicts.still_needed import with_needed
 from routing.rollouts.verdicts.verdict import Verdict
 
@@ -84,8 +85,14 @@ class RolloutController(LeasedRounds):
         self._clock = SteadyClock(clock)
         errands.changed = self._hurry.set
         self._token: int | None = None
-        #: Since when no replica of a rollout's candidate is ready, by rollout.
+        #: By how many seconds the store's clock was set that is not known to be written down.
+        self._jump = 0.0
+        #: By rollout: its times as they may have been written, and how much of that is in them.
+        self._moved_to: dict[str, tuple[float, float | None, float]] = {}
+        #: Since when no replica of a rollout's candidate is ready, by rollout and by the process's clock.
         self._away: dict[str, float] = {}
+        #: Since when it lacks replicas that the next stage needs, in the same way.
+        self._lacks: dict[str, float] = {}
         #: Digests of declarations that start nothing, by model, until that is written down.
         self._passed: dict[str, str] = {}
         #: The last problem with what the file declares, by model, so that each is told once.
@@ -114,16 +121,19 @@ class RolloutController(LeasedRounds):
 
     async def _act(self, holder: Holder) -> None:
         records = await read_records(self._storage)
-        moved = self._clock.heard(records.now)
+        self._jump += self._clock.heard(records.now)
         if holder.token != self._token:
             await self._take_over(holder, records)
         await self._take_declared(records)
-        await self._go_on(holder, records, moved)
+        await self._go_on(holder, records)
 
     async def _take_over(self, holder: Holder, records: Records) -> None:
         """Begin anew with all that is only in this process. Webhooks hear again what they may have missed."""
         await self._errands.aclose()
         self._away.clear()
+        self._lacks.clear()
+        self._moved_to.clear()
+        self._jump = 0.0
         if self._token is not None:
             self._clock = SteadyClock(self._monotonic)
             self._clock.heard(records.now)
@@ -162,9 +172,10 @@ class RolloutController(LeasedRounds):
                 self._refused.pop(name, None)
                 self._hurry.set()
 
-    async def _go_on(self, holder: Holder, records: Records, moved: float) -> None:
+    async def _go_on(self, holder: Holder, records: Records) -> None:
         fleets = await reports(self._storage)
         scaling = await self._scaling(records)
+        sized = await version_sizes(self._storage) if self._config.scales else {}
         now = self._clock.now()
         writes: list[Write] = []
         verdicts: dict[str, Verdict] = {}
@@ -175,12 +186,14 @@ class RolloutController(LeasedRounds):
                 # Its workers go on by the last split, until an abort clears it.
                 continue
             before = records.rollouts.get(name)
-            rollout = self._moved(self._current(name, records, now), moved)
+            rollout = self._current(name, records, now)
             if rollout is not None and rollout.phase not in ENDED:
                 rollout, verdict = await self._look(rollout, records, fleets, scaling, now)
                 if verdict is not None:
                     verdicts[name] = verdict
-            writes += self._writes(name, before, rollout, records, fleets)
+            writes += self._writes(name, before, rollout, records, fleets, sized)
+            if rollout is not None and self._jump:
+                self._moved_to[rollout.id] = (rollout.since, rollout.paused, self._jump)
             if rollout is not None and (news := _news(before, rollout)):
                 writes += [Write("add", HISTORY, str(MOST_STORED), msgspec.json.encode(event)) for event in news]
                 steps.append((rollout, news))
@@ -193,6 +206,8 @@ class RolloutController(LeasedRounds):
         )
         writes.append(Write("set", STATUS, "", msgspec.json.encode(status)))
         await self.lease.write(writes)
+        self._jump = 0.0
+        self._moved_to.clear()
         self._passed.clear()
         for rollout, news in steps:
             # The next step need not wait for a second.
@@ -206,21 +221,29 @@ class RolloutController(LeasedRounds):
             if rollout.phase in ENDED:
                 self._errands.forget(rollout)
                 self._away.pop(rollout.id, None)
+                self._lacks.pop(rollout.id, None)
 
     def _current(self, name: str, records: Records, now: float) -> Rollout | None:
         """Return a model's rollout: the one that is stored, or that a new order begins."""
         rollout, order, model = records.rollouts.get(name), records.orders.get(name), self._models.get(name)
-        if order is None or model is None or (rollout is not None and rollout.id == order.id):
+        if rollout is not None and (rollout.phase not in ENDED or order is None or rollout.id == order.id):
+            # Orders are elsewhere in the store, which may have lost the last one: one that is older begins nothing.
+            return self._moved(rollout)
+        if order is None or model is None:
             return rollout
         stored = records.splits.get(name)
         stable = stable_now(model, stored)
         epoch = max(rollout.epoch if rollout is not None else 0, stored.epoch if stored is not None else 0)
         return told(begun(order, model, stable, epoch, now), now, "started", f"{order.actor} has started it")
 
-    def _moved(self, rollout: Rollout | None, moved: float) -> Rollout | None:
-        """Return a rollout as old as before, where a jump of the store's clock is followed."""
-        if rollout is None or not moved or rollout.phase in ENDED:
+    def _moved(self, rollout: Rollout | None) -> Rollout | None:
+        """Return a rollout as old as before, where a jump of the store's clock is followed. Once: a write that nobody
+        has confirmed may have been done.
+        """
+        if rollout is None or not self._jump or rollout.phase in ENDED:
             return rollout
+        since, paused, part = self._moved_to.get(rollout.id, (0.0, None, 0.0))
+        moved = self._jump - (part if (rollout.since, rollout.paused) == (since, paused) else 0.0)
         paused = None if rollout.paused is None else rollout.paused + moved
         return msgspec.structs.replace(rollout, since=rollout.since + moved, paused=paused)
 
@@ -233,12 +256,11 @@ class RolloutController(LeasedRounds):
         now: float,
     ) -> tuple[Rollout, Verdict | None]:
         """Let a rollout go on by one step at most."""
-        order = records.orders.get(rollout.model)
         model = self._models.get(rollout.model)
         found = await self._compare(rollout, now)
         warmups, gate = self._errands.results(rollout)
         facts = Facts(
-            wish=order.wish if order is not None and order.id == rollout.id else "run",
+            wish=_wish(rollout, records),
             heard=bool(fleets),
             compared=found[0] if found is not None else None,
             warmups=warmups,
@@ -250,15 +272,23 @@ class RolloutController(LeasedRounds):
             of_model = scaling.get(rollout.model)
             candidate = version_facts(model, rollout.candidate, fleets, of_model)
             stable = version_facts(model, rollout.stable, fleets, of_model)
-            away = 0.0
-            if candidate.ready or not fleets:
-                self._away.pop(rollout.id, None)
-            else:
-                away = now - self._away.setdefault(rollout.id, now)
-            facts = msgspec.structs.replace(facts, candidate=candidate, stable=stable, away_seconds=away)
+            facts = msgspec.structs.replace(facts, candidate=candidate, stable=stable)
+            facts = msgspec.structs.replace(
+                facts,
+                away_seconds=self._seconds(self._away, rollout, bool(fleets) and not candidate.ready),
+                lacking_seconds=self._seconds(self._lacks, rollout, bool(lacking(rollout, facts))),
+            )
         after, actions = advance(rollout, facts, now)
-        self._errands.look(after, actions, facts)
+        self._errands.look(after, actions, facts, now)
         return after, found[1] if found is not None else None
+
+    def _seconds(self, since: dict[str, float], rollout: Rollout, holds: bool) -> float:
+        """Return for how long something holds of a rollout, and note that it does, or does not any more."""
+        if not holds:
+            since.pop(rollout.id, None)
+            return 0.0
+        now = self._monotonic()
+        return now - since.setdefault(rollout.id, now)
 
     async def _compare(self, rollout: Rollout, now: float) -> tuple[Compared, Verdict] | None:
         """Return what the versions compare as. Raises StoreUnavailable."""
@@ -274,9 +304,15 @@ class RolloutController(LeasedRounds):
             return compared, with_needed(Verdict(kind="inconclusive", reason=reason), None)
 
     def _writes(
-        self, name: str, before: Rollout | None, rollout: Rollout | None, records: Records, fleets: Sequence[Report]
+        self,
+        name: str,
+        before: Rollout | None,
+        rollout: Rollout | None,
+        records: Records,
+        fleets: Sequence[Report],
+        sized: Mapping[str, VersionSizes],
     ) -> list[Write]:
-        """Return what is to be written of one model."""
+        """Return what is to be written of one model; `sized` is what the controller of sizes reads now, by model."""
         writes: list[Write] = []
         model, stored = self._models.get(name), records.splits.get(name)
         if rollout is not None and rollout != before:
@@ -296,18 +332,29 @@ class RolloutController(LeasedRounds):
         if digest and digest != records.taken.get(name):
             writes.append(Write("put", DECLARED, name, digest.encode()))
         if model is None or model.scales:
-            writes.append(Write("put", SIZES, name, self._sizes(model, split, rollout, fleets)))
+            writes.append(Write("put", SIZES, name, self._sizes(model, split, rollout, fleets, sized.get(name))))
         return writes
 
     def _sizes(
-        self, model: Model | None, split: Split | None, rollout: Rollout | None, fleets: Sequence[Report]
+        self,
+        model: Model | None,
+        split: Split | None,
+        rollout: Rollout | None,
+        fleets: Sequence[Report],
+        last: VersionSizes | None,
     ) -> bytes:
-        """Return what the controller of sizes is to read of a model; empty: nothing."""
+        """Return what the controller of sizes is to read of a model after the `last`; empty: nothing."""
         if model is None:
             return b""
         stable = stable_now(model, split)
         versions = (rollout.stable, rollout.candidate) if rollout is not None else (stable, "")
-        sizes = sizes_of(model, stable, rollout, *(version_facts(model, version, fleets) for version in versions))
+        facts = [version_facts(model, version, fleets) for version in versions]
+        sizes = sizes_of(model, stable, rollout, *facts)
+        goes_on = rollout is not None and rollout.phase not in ENDED
+        if last is not None and goes_on and not any(one.ready for one in facts):
+            # Workers that are silent, or begin anew, say of no replica that it is there: none is stopped for that.
+            kept = {pool: max(count, last.set.get(pool, 0)) for pool, count in sizes.set.items()}
+            sizes = msgspec.structs.replace(sizes, set=kept)
         return msgspec.json.encode(sizes) if sizes.set else b""
 
     async def _scaling(self, records: Records) -> dict[str, ModelStatus]:
@@ -340,11 +387,21 @@ def _news(before: Rollout | None, rollout: Rollout) -> list[Event]:
     return [event for event in rollout.history if event.number > last]
 
 
+def _wish(rollout: Rollout, records: Records) -> Wish | None:
+    """Return what is wanted of a rollout; None: it cannot be read."""
+    if ROLLOUT_ORDERS in records.unreadable.get(rollout.model, ()):
+        return None
+    order = records.orders.get(rollout.model)
+    return order.wish if order is not None and order.id == rollout.id else "run"
+
+
 def _superseded(rollout: Rollout, model: Model | None) -> str:
     if model is None:
         return f"the configuration has no versions of {rollout.model} any more"
     if not has_version(model, rollout.candidate):
         return f"the configuration has no version {rollout.candidate} any more"
+    if rollout.candidate == rollout.stable:
+        return f"{rollout.candidate} is the stable version already"
     if model.stable_version != rollout.configured:
         return f"the configuration makes {model.stable_version} the stable version"
     return ""

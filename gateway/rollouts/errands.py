@@ -32,10 +32,12 @@ class Warmer(Protocol):
 class GateRunner(Protocol):
     """Runs the gates of a plan."""
 
-    async def run(self, rollout: Rollout, candidate: VersionFacts, tell: Callable[[str], None]) -> GateResult:
+    async def run(
+        self, rollout: Rollout, candidate: VersionFacts, elapsed: float, tell: Callable[[str], None]
+    ) -> GateResult:
         """Run the gate that the rollout's phase names, to its end. It may be cancelled, and repeated.
 
-        `tell` takes what the gate still waits for.
+        `elapsed` are the seconds of the phase so far, and `tell` takes what the gate still waits for.
         """
         ...
 
@@ -67,12 +69,16 @@ class Errands:
             result = task.result()
             if isinstance(result, GateResult):
                 gate = result
-            elif result.warmed is not None or self._fails(key):
+            elif result.warmed is not None:
+                # The next time it begins anew, however often it has failed before.
+                self._failed.pop(key, None)
+                warmups[result.replica] = result
+            elif self._fails(key):
                 warmups[result.replica] = result
         return warmups, gate
 
-    def look(self, rollout: Rollout, actions: Sequence[Action], facts: Facts) -> None:
-        """Have done what is asked for, and end what is not any more."""
+    def look(self, rollout: Rollout, actions: Sequence[Action], facts: Facts, now: float) -> None:
+        """Have done what is asked for, and end what is not any more; `now` is by the clock of the rollout's times."""
         wanted: Mapping[_Key, Action] = {
             (rollout.id, rollout.phase, action.replica.id if action.replica is not None else ""): action
             for action in actions
@@ -82,7 +88,7 @@ class Errands:
                 task.cancel()
         for key, action in wanted.items():
             if key not in self._tasks:
-                task = self._tasks[key] = asyncio.create_task(self._do(rollout, action, facts))
+                task = self._tasks[key] = asyncio.create_task(self._do(rollout, action, facts, now - rollout.since))
                 task.add_done_callback(lambda _: self.changed())
 
     async def aclose(self) -> None:
@@ -97,13 +103,13 @@ class Errands:
         self._failed = {key: count for key, count in self._failed.items() if key[0] != rollout.id}
         self._waits = {key: words for key, words in self._waits.items() if key[0] != rollout.id}
 
-    async def _do(self, rollout: Rollout, action: Action, facts: Facts) -> WarmupResult | GateResult:
+    async def _do(self, rollout: Rollout, action: Action, facts: Facts, elapsed: float) -> WarmupResult | GateResult:
         replica = action.replica
         try:
             if replica is not None:
                 return await self._warmer.warm_up(rollout, replica)
             tell = partial(self._waits.__setitem__, (rollout.id, rollout.phase, ""))
-            return await self._gates.run(rollout, facts.candidate, tell)
+            return await self._gates.run(rollout, facts.candidate, elapsed, tell)
         except Exception as error:
             # Any error: a rollout whose errand is a defect waits for ever, and nobody would be told.
             log.exception("%s of %s", action.what, rollout.model)

@@ -1,6 +1,7 @@
 """The gates of a rollout's plan, by their names: a smoke test, a golden set, a shadow."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -20,18 +21,22 @@ GOLDEN_SECONDS: Final = 3600.0
 class Gates:
     """A `GateRunner`. While the store is away, gates wait."""
 
-    def __init__(self, warmer: ReplicaWarmer, store: Store) -> None:
+    def __init__(self, warmer: ReplicaWarmer, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` never goes back, and does not jump as the store's may."""
         self._warmer = warmer
         self._store = store
+        self._clock = clock
         self._golden = GoldenJobs(store)
 
-    async def run(self, rollout: Rollout, candidate: VersionFacts, tell: Callable[[str], None]) -> GateResult:
+    async def run(
+        self, rollout: Rollout, candidate: VersionFacts, elapsed: float, tell: Callable[[str], None]
+    ) -> GateResult:
         """Run the gate that the rollout's phase names."""
         if rollout.phase == "smoke":
             return await self._warmer.smoke(rollout, candidate)
         if rollout.phase == "golden":
             return await self._golden_set(rollout)
-        return await self._shadow(rollout, tell)
+        return await self._shadow(rollout, elapsed, tell)
 
     async def _golden_set(self, rollout: Rollout) -> GateResult:
         """Have a worker run the golden set, and wait for its result."""
@@ -64,15 +69,16 @@ class Gates:
             reason = f"no worker has answered the golden set within {GOLDEN_SECONDS:.0f} s"
             return GateResult(gate="golden", passing="inconclusive", reason=reason)
 
-    async def _shadow(self, rollout: Rollout, tell: Callable[[str], None]) -> GateResult:
+    async def _shadow(self, rollout: Rollout, elapsed: float, tell: Callable[[str], None]) -> GateResult:
         """Wait until there are enough copies, too many of them fail, or it has taken too long."""
+        begun = self._clock() - elapsed
         while True:
             try:
-                now, report = await self._store.now(), await read_report(self._store, rollout.model)
+                report = await read_report(self._store, rollout.model)
             except StoreUnavailable:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            passing, reason = judged(_of(rollout, report), rollout.settings, now - rollout.since)
+            passing, reason = judged(_of(rollout, report), rollout.settings, self._clock() - begun)
             if passing is not None:
                 return GateResult(gate="shadowing", passing=passing, reason=reason)
             tell(reason)

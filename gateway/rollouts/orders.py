@@ -68,8 +68,12 @@ def begun(order: Order, model: Model, stable: str, epoch: int, now: float) -> Ro
     )
 
 
-def order_from(rollout: Rollout) -> Order:
-    """Return an order in place of a rollout's own, which cannot be read."""
+def order_of_model(order: Order | None, rollout: Rollout | None) -> Order | None:
+    """Return the order that counts of a model: the stored one, unless the rollout that is under way is of another one,
+    which cannot be read or which the store has lost.
+    """
+    if rollout is None or (order is not None and (order.id == rollout.id or rollout.phase in ENDED)):
+        return order
     return Order(
         id=rollout.id,
         settings=rollout.settings,

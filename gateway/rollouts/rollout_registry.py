@@ -9,16 +9,18 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.base import Record
+from gateway.config.errors import ConfigError, convert
 from gateway.config.models.rollout_checks import rollout_problems
 from gateway.config.models.settings import Model
 from gateway.config.settings import Config
 from gateway.fleets.reports import reports
 from gateway.rollouts.declared import stable_now
 from gateway.rollouts.measures.stored_measures import read_measures
-from gateway.rollouts.orders import Order, begun, is_under_way, order_from, order_of, place_of
+from gateway.rollouts.orders import Order, begun, is_under_way, order_of, order_of_model, place_of
 from gateway.rollouts.rollout_records import MOST_STORED, Records, read_events, read_records
 from gateway.rollouts.rollout_series import RolloutSeries, rollout_series
 from gateway.rollouts.shadow.shadow_sums import ShadowReport, read_report
+from gateway.rollouts.sizes import room_of
 from gateway.rollouts.unreadable import check_nobody_reads, clear, said
 from gateway.rollouts.versions import version_facts
 from gateway.store.lua_script import Script
@@ -153,7 +155,7 @@ class RolloutRegistry:
             Conflict: Another rollout of the model is under way, or cannot be read.
         """
         # Events go to the address that the file declares, which may hold a secret.
-        settings = msgspec.structs.replace(settings, webhook=None)
+        settings = _checked(msgspec.structs.replace(settings, webhook=None))
         model = self._model(settings.model)
         place = place_of(model.name)
 
@@ -163,10 +165,11 @@ class RolloutRegistry:
             last = records.rollouts.get(model.name)
             if model.name in records.unreadable:
                 raise Conflict(f"model: {said(model.name, records.unreadable[model.name])}", param="model")
-            if before is not None and is_under_way(before, last):
+            under_way = order_of_model(before, last)
+            if under_way is not None and is_under_way(under_way, last):
                 raise Conflict(
-                    f"model: a rollout of {model.name} to {before.settings.to} is under way; abort it, or wait for its "
-                    "end",
+                    f"model: a rollout of {model.name} to {under_way.settings.to} is under way; abort it, or wait for "
+                    "its end",
                     param="model",
                 )
             await self._check(model, settings, _stable(model, records))
@@ -204,8 +207,7 @@ class RolloutRegistry:
                 raise Conflict(f"model: {said(model, unreadable)}", param="model")
             if unreadable is not None and (rollout is None or rollout.phase in ENDED):
                 return await self._clear(model, raw, records, actor)
-            if raw and order is None and rollout is not None:
-                order = order_from(rollout)
+            order = order_of_model(order, rollout)
             if order is None or not is_under_way(order, rollout):
                 raise RolloutNotFound(f"No rollout of '{model[:64]}' is under way.", param="model")
             if rollout is not None and rollout.id == order.id and rollout.phase in SETTLED:
@@ -214,7 +216,8 @@ class RolloutRegistry:
                     f"The rollout is {rollout.phase.replace('_', ' ')}: {outcome}. It cannot be {_WORDS[wish]}.",
                     param="model",
                 )
-            if order.wish in ("promote", "abort") and wish in ("run", "pause"):
+            # Whoever has aborted it was told so: nobody takes that back unseen.
+            if order.wish == "abort" != wish or (order.wish == "promote" and wish in ("run", "pause")):
                 raise Conflict(
                     f"The rollout is being {_WORDS[order.wish]}. It cannot be {_WORDS[wish]}.", param="model"
                 )
@@ -270,9 +273,10 @@ class RolloutRegistry:
         size = max(len(baseline.ready), 1)
         shares = settings.shares or (settings.shadow.share,)
         least = needed(size, max(shares))
-        if candidate.launched and candidate.most < least:
+        room = room_of(model, settings.to, least, baseline)
+        if candidate.launched and room < least:
             raise InvalidRequest(
-                f"to: the pools of {settings.to} may have {candidate.most} replicas (`scaling.max`), and {least} are "
+                f"to: the pools of {settings.to} may have {room} replicas (`scaling.max`), and {least} are "
                 f"needed beside the {size} of {stable}",
                 param="to",
             )
@@ -290,12 +294,21 @@ class RolloutRegistry:
             await self._storage.run(_ANNOUNCE, [HURRY], [HURRY])
 
 
+def _checked(settings: Settings) -> Settings:
+    """Check each value by itself, as a controller does that reads them. Raises InvalidRequest."""
+    try:
+        return convert(msgspec.to_builtins(settings), Settings, "")
+    except ConfigError as error:
+        raise InvalidRequest(f"{error.path}: {error.problem}", param=error.path) from error
+
+
 def _stable(model: Model, records: Records) -> str:
     return stable_now(model, records.splits.get(model.name))
 
 
 def _view(model: Model, records: Records) -> RolloutView | None:
-    order, rollout = records.orders.get(model.name), records.rollouts.get(model.name)
+    rollout = records.rollouts.get(model.name)
+    order = order_of_model(records.orders.get(model.name), rollout)
     if order is not None and (rollout is None or rollout.id != order.id):
         return _ordered(order, model, rollout.epoch if rollout is not None else 0, records)
     if rollout is None:

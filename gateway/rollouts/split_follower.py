@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.fleets.discovery.announcements import Announcements
 from gateway.rollouts.split_note import SplitNote
+from gateway.store.unreadable import UNREADABLE
 from protos.errors import StoreUnavailable
 from routing.rollouts.split import CHANGED, SPLITS, Split
 
@@ -56,6 +57,8 @@ class SplitFollower:
         self._models = models
         self._note = note
         self._known: Mapping[str, Split] = {} if last is None else last._known
+        #: It goes on to follow until this one does, which may be seconds later.
+        self._last = last
         #: Models of which the store has been read, and those of which there is a note alone.
         self._read: frozenset[str] = frozenset() if last is None else last._read & models.keys()
         self._noted: frozenset[str] = frozenset() if last is None else last._noted & models.keys()
@@ -83,7 +86,7 @@ class SplitFollower:
                 continue
             try:
                 known[name] = msgspec.json.decode(value, type=Split)
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 unreadable.add(name)
                 if name not in self._unreadable:
                     log.warning("the split of the model %s cannot be read, so the last one goes on: %s", name, error)
@@ -130,7 +133,12 @@ class SplitFollower:
         ]
 
     def apply(self, names: Collection[str] | None = None) -> None:
-        """Let these models, or all, go by what is known."""
+        """Let these models, or all, go by what is known, here or in the last follower."""
+        later = {} if self._last is None else self._last._known
+        newer = {
+            name: one for name, one in later.items() if name not in self._known or one.epoch > self._known[name].epoch
+        }
+        self._known = {**self._known, **newer}
         for name, versions in self._models.items():
             if names is None or name in names:
                 versions.follow(self._known.get(name))
@@ -138,6 +146,7 @@ class SplitFollower:
     async def run(self) -> None:
         """Follow until cancelled."""
         without = "changes of how requests are divided between versions are noticed up to 0.5 s later"
+        self._last = None
         told = asyncio.create_task(Announcements(self._storage, CHANGED, self._announced.set, without).run())
         try:
             while True:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.store.unreadable import UNREADABLE
 from routing.rollouts.split import Split
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,6 @@ class SplitNote:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Noted | None])
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             log.warning("%s cannot be read: %s", self._path, error)
             return None

@@ -81,16 +81,18 @@ class GateResult(msgspec.Struct, frozen=True, kw_only=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known. `heard`: workers report; without a report nothing is decided by what replicas do.
 
-    `away_seconds`: for how long no replica of the candidate has been ready. `superseded`: why the configuration has
-    no place for it any more; empty: it has. `warmups` are by replica id. `gate_waits` says what the gate that runs
-    still waits for; empty: it has not said.
+    `wish` is None where nobody can say. `away_seconds`: for how long no replica of the candidate has been ready;
+    `lacking_seconds`: for how long it has lacked replicas that the next stage needs. `superseded`: why the
+    configuration has no place for it any more; empty: it has. `warmups` are by replica id. `gate_waits` says what the
+    gate that runs still waits for; empty: it has not said.
     """
 
-    wish: Wish = "run"
+    wish: Wish | None = "run"
     heard: bool = True
     stable: VersionFacts = VersionFacts()
     candidate: VersionFacts = VersionFacts()
     away_seconds: float = 0.0
+    lacking_seconds: float = 0.0
     superseded: str = ""
     compared: Compared | None = None
     warmups: Mapping[str, WarmupResult] = {}

@@ -81,6 +81,19 @@ Cause = Literal[
     "paused",
     "resumed",
 ]
+#: Those of a rollback.
+ROLLBACKS: Final[Sequence[Cause]] = (
+    "aborted",
+    "worse",
+    "bounds",
+    "slow",
+    "failed_gate",
+    "inconclusive",
+    "failed_warmup",
+    "not_ready",
+    "gone",
+    "superseded",
+)
 #: What an operator wants of a rollout that has begun.
 Wish = Literal["run", "pause", "promote", "abort"]
 

@@ -27,6 +27,8 @@ SETTLED: Final = ENDED | {"draining", "rolling_back"}
 AWAY_SECONDS: Final = 3.0
 #: Seconds until all workers have surely followed a split and said what they still have.
 FOLLOW_SECONDS: Final = 5.0
+#: Seconds in which workers that begin reach the replicas that there are.
+REACH_SECONDS: Final = 10.0
 #: Seconds that the version which is left may have for the requests that it still has.
 LEAVE_SECONDS: Final = 600.0
 #: Phases in which no replica of the candidate need be warm.
@@ -54,14 +56,26 @@ def advance(rollout: Rollout, facts: Facts, now: float) -> _Next:
         return _back(rollout, now, "aborted", "an operator has aborted it"), ()
     if (trouble := _trouble(rollout, facts)) is not None:
         return _back(rollout, now, *trouble), ()
+    if facts.wish is None:
+        waits = "what is wanted of it cannot be read by this program version"
+        return _waits(rollout, waits), _kept_warm(rollout, facts)
     if (facts.wish == "pause") != (rollout.paused is not None):
         return _with_pause(rollout, now), ()
     if rollout.paused is not None:
-        return rollout, ()
+        return rollout, _kept_warm(rollout, facts)
     # Until it is known how many replicas the stable version has, a promotion would be content with one.
     if facts.wish == "promote" and rollout.phase != "promoting" and rollout.size:
         return _to(rollout, now, "promoting", "promoted", "an operator has promoted it"), ()
     return _PHASES[rollout.phase](rollout, facts, now)
+
+
+def lacking(rollout: Rollout, facts: Facts) -> str:
+    """Say which replicas of the candidate the next stage still lacks; empty: none, or there is no such stage."""
+    if rollout.phase != "shifting":
+        return ""
+    missing = _missing(rollout, facts, needed(rollout.size, _ahead(rollout)))
+    cold = _warm_up(rollout, facts)
+    return missing or (_warming_up(cold) if cold else "")
 
 
 def needed(size: int, share: float) -> int:
@@ -90,13 +104,25 @@ def target(rollout: Rollout) -> int:
 def _preparing(rollout: Rollout, facts: Facts, now: float) -> _Next:
     if not facts.heard:
         return _waits(rollout, "no worker says which replicas there are"), ()
-    if not rollout.size:
+    if not rollout.size and _is_size_known(rollout, facts, now):
         return msgspec.structs.replace(rollout, size=max(len(facts.stable.ready), 1)), ()
-    if missing := _missing(rollout, facts):
+    missing = _missing(rollout, facts)
+    if not rollout.size:
+        missing = f"{len(facts.stable.ready)} of {_count(len(facts.stable.replicas))} of {rollout.stable} ready"
+    if missing:
         if now - rollout.since > rollout.settings.warmup.timeout_seconds:
             return _back(rollout, now, "not_ready", f"{missing}, after {now - rollout.since:.0f} s"), ()
         return _waits(rollout, missing), ()
     return _to(rollout, now, "warming", "ready", f"{_count(len(facts.candidate.ready))} ready"), ()
+
+
+def _is_size_known(rollout: Rollout, facts: Facts, now: float) -> bool:
+    """Whether the stable version's replicas are all that it will have: workers that begin reach them one by one."""
+    stable = facts.stable
+    if stable.ready and len(stable.ready) == len(stable.replicas):
+        return True
+    # Some may be broken; while neither version has any, nothing is lost by waiting.
+    return now - rollout.since >= REACH_SECONDS and bool(stable.ready or facts.candidate.ready)
 
 
 def _warming(rollout: Rollout, facts: Facts, now: float) -> _Next:
@@ -134,17 +160,15 @@ def _shifting(rollout: Rollout, facts: Facts, now: float) -> _Next:
     actions = _warm_up(rollout, facts)
     if waits := _held_back(rollout, facts, now):
         return _waits(rollout, waits), actions
-    last = rollout.stage + 1 >= len(rollout.settings.shares)
-    ahead = 1.0 if last else rollout.settings.shares[rollout.stage + 1]
+    ahead = _ahead(rollout)
     if waits := _unproven(rollout, facts, ahead):
         return _waits(rollout, waits), actions
-    short = _missing(rollout, facts, needed(rollout.size, ahead))
-    if short or actions:
-        if now - rollout.since > rollout.settings.hold_seconds + rollout.settings.warmup.timeout_seconds:
-            return _back(rollout, now, "not_ready", f"{short or 'not all are warm'} for {_percent(ahead)}"), ()
-        return _waits(rollout, short or _warming_up(actions)), actions
+    if lacks := lacking(rollout, facts):
+        if facts.lacking_seconds > rollout.settings.warmup.timeout_seconds:
+            return _back(rollout, now, "not_ready", f"{lacks}, for {_percent(ahead)}"), ()
+        return _waits(rollout, lacks), actions
     reason = _held(rollout, facts)
-    if last:
+    if rollout.stage + 1 >= len(rollout.settings.shares):
         return _next(rollout, now, "held", reason), ()
     return _staged(rollout, now, rollout.stage + 1, "held", reason), ()
 
@@ -257,6 +281,12 @@ def _held_back(rollout: Rollout, facts: Facts, now: float) -> str:
     return ""
 
 
+def _ahead(rollout: Rollout) -> float:
+    """Return the share of the stage after this one."""
+    shares = rollout.settings.shares
+    return 1.0 if rollout.stage + 1 >= len(shares) else shares[rollout.stage + 1]
+
+
 def _unproven(rollout: Rollout, facts: Facts, ahead: float) -> str:
     """Say what keeps the candidate from getting most of the requests; empty: nothing, or it gets no more than half.
 
@@ -302,6 +332,11 @@ def _cold(rollout: Rollout, facts: Facts) -> ReplicaFacts | None:
 def _warm_up(rollout: Rollout, facts: Facts) -> Sequence[Action]:
     cold = _cold(rollout, facts)
     return () if cold is None else (Action(what="warm_up", replica=cold),)
+
+
+def _kept_warm(rollout: Rollout, facts: Facts) -> Sequence[Action]:
+    """Return what is to be done while it stays where it is: a replica that comes back has its part of the requests."""
+    return () if rollout.phase in BEFORE_WARM else _warm_up(rollout, facts)
 
 
 def _warming_up(actions: Sequence[Action]) -> str:

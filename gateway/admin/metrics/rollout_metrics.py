@@ -11,7 +11,7 @@ from observability.exposition import Family
 from observability.metrics import controller_declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.names import label
-from routing.rollouts.rollout import ENDED, SERVING, Phase, Rollout, Totals
+from routing.rollouts.rollout import ENDED, ROLLBACKS, SERVING, Phase, Rollout, Totals
 from routing.rollouts.verdicts.verdict import Kind
 
 _Value = tuple[Metric, float, tuple[str, ...]]
@@ -74,5 +74,6 @@ def _copies(report: ShadowReport) -> Iterator[_Value]:
 def _totals(model: str, totals: Totals) -> Iterator[_Value]:
     yield declared.ROLLOUTS, totals.promoted, (model, "promoted", "")
     yield declared.ROLLOUTS, totals.reported, (model, "reported", "")
-    for cause, count in totals.rolled_back.items():
+    # From 0 on: of a series that begins with 1 Prometheus sees no increase, and no alert would be raised.
+    for cause, count in (dict.fromkeys(ROLLBACKS, 0) | dict(totals.rolled_back)).items():
         yield declared.ROLLOUTS, count, (model, "rolled_back", cause)

@@ -29,6 +29,7 @@ _PRAISE = ("thumbs_up", "accepted")
 _SHOWN = 20
 _EVENTS = whole_number(1, MOST_TOLD)
 _COUNT = whole_number(0, 1_000_000)
+_SURGE = whole_number(1, 1024)
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -55,7 +56,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     start.add_argument("--hold-seconds", type=_seconds, metavar="N", help="least time in each stage")
     start.add_argument("--min-requests", type=_COUNT, metavar="N", help="least requests of each stage")
-    start.add_argument("--surge", type=_COUNT, metavar="N", help="most replicas that are started at one time")
+    start.add_argument("--surge", type=_SURGE, metavar="N", help="most replicas that are started at one time")
     listing = add("list", _list, "show the models that go by version")
     listing.add_argument("--model", metavar="NAME", help="only this model")
     status = add("status", _status, "show how far a model's rollout is, and what is measured of both versions")

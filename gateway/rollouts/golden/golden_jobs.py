@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
+from gateway.store.unreadable import UNREADABLE
 
 _PREFIX: Final = "penstock:{rollouts}:golden:"
 #: Seconds for which a run is wanted that nobody asks for again, and for which a silent worker has it.
@@ -75,7 +76,7 @@ class GoldenJobs:
         found = cast("bytes", await self._store.run(_TAKE, _keys(model), arguments))
         try:
             return msgspec.json.decode(found, type=GoldenJob) if found else None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             # Another version of the gateway wants it.
             return None
 

@@ -110,7 +110,9 @@ async def _compact(
     now: float,
 ) -> None:
     """Write complete slices once in place of once for each worker."""
-    key, newest = _PREFIX + rollout, int(now) - _COMPLETE_SECONDS
+    # Slices are by workers' clocks: where the store's is ahead of them, as in a jump, nothing of now may be closed.
+    last = max(_FIELD.decode(name).begin for pieces in slices.values() for name, _, _ in pieces)
+    key, newest = _PREFIX + rollout, min(int(now), last) - _COMPLETE_SECONDS
     # From now on no worker writes them; what one has written since they were read makes the merge do nothing.
     await storage.run(_CLOSE, [key], [str(newest)])
     for (version, begin), pieces in slices.items():

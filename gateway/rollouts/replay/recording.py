@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.store.lua_script import Script
 from gateway.store.store_client import Store
+from gateway.store.unreadable import UNREADABLE
 
 _PREFIX: Final = "penstock:{rollouts}:recording"
 #: A string: the `Recording` that runs, as JSON.
@@ -79,7 +80,7 @@ class Recordings:
         found = cast("bytes", await self._store.run(_LOOK, _KEYS, ()))
         try:
             return msgspec.json.decode(found, type=Recording) if found else None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
 
     async def hand_in(self, recording: Recording, lines: Sequence[bytes]) -> int:

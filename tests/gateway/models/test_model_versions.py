@@ -139,6 +139,11 @@ def test_requests_that_wait_for_a_candidate_that_is_lost_are_stables() -> None:
     parts.on_lost(parts.bits.bit("v2"))
     assert parts.told == [({"v2"}, {"v1"})]
     assert parts.versions.missed == 3
+    # What has begun to wait since it is the candidate no more, too.
+    parts.versions.follow(Split(model="m", stable="v1", configured="v1"))
+    parts.told.clear()
+    parts.on_lost(parts.bits.bit("v2"))
+    assert parts.told == [({"v2"}, {"v1"})]
 
 
 def test_a_request_names_a_version_only_where_its_tenant_may() -> None:

@@ -143,6 +143,22 @@ async def test_a_candidate_without_replicas_is_waited_for_and_then_given_up(stor
         assert of(back.history)["rolling_back"].cause == "not_ready"
 
 
+async def test_a_replica_that_restarts_in_a_long_stage_is_waited_for(store_url: str) -> None:
+    async with rollout_world(store_url) as world:
+        one = world.controller()
+        await begin(world)
+        await world.until(one, "shifting")
+        held = Compared(kind="inconclusive", reason="The stable version has had 0 of 50 requests.")
+        world.compared, before = held, world.compared
+        await world.round(one, seconds=600.0, times=10)
+        world.ready = {"v1": 2, "v2": 1}
+        await world.round(one)
+        # It is back, and not warm yet.
+        world.compared, world.ready = before, {"v1": 2, "v2": 2}
+        rollout = await world.until(one, "done")
+        assert rollout.promoted
+
+
 async def test_an_operator_pauses_resumes_promotes_and_aborts(store_url: str) -> None:
     async with rollout_world(store_url) as world:
         one = world.controller()

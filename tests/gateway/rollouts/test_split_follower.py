@@ -115,6 +115,17 @@ async def test_what_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixt
     assert caplog.text.count("the split of the model m cannot be read, so the last one goes on") == 1
 
 
+@pytest.mark.parametrize("stored", [b'{"model": "\xff"}', b'{"model": "m", "salt": ' + b"[" * 5000])
+async def test_what_cannot_be_read_of_one_model_keeps_no_other_one_from_its_split(stored: bytes) -> None:
+    store, models = Store(), {"bad": Model(), "m": Model()}
+    store.put(SPLIT)
+    store.stored[b"bad"] = stored
+    follower = SplitFollower(store, models)
+    await follower.read()
+    follower.apply()
+    assert (models["bad"].split, models["m"].split) == (None, SPLIT)
+
+
 async def test_another_configuration_goes_on_with_what_is_known() -> None:
     store, models = Store(), {"m": Model(), "n": Model()}
     store.put(SPLIT)
@@ -127,6 +138,21 @@ async def test_another_configuration_goes_on_with_what_is_known() -> None:
     assert (models["m"].told, models["n"].told) == (0, 1)
     follower.apply()
     assert (models["m"].split, models["n"].split) == (SPLIT, None)
+
+
+async def test_what_the_last_one_has_heard_since_counts() -> None:
+    """A reload takes seconds where it reaches new replicas: a rollout may be aborted meanwhile."""
+    store, model = Store(), Model()
+    store.put(SPLIT)
+    last = SplitFollower(store, {"m": model})
+    await last.read()
+    follower = SplitFollower(store, {"m": model}, last=last)
+    await follower.read()
+    aborted = Split(model="m", stable="v1", epoch=2)
+    store.put(aborted)
+    await last.read()
+    follower.apply()
+    assert model.split == aborted
 
 
 async def test_what_was_promoted_outlives_a_start_without_the_store(

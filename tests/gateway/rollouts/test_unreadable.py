@@ -10,7 +10,7 @@ from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS
 from protos.errors import Conflict
 from routing.rollouts.rollout import ROLLOUTS, STATUS, Told
 from routing.rollouts.split import SPLITS
-from tests.gateway.rollouts.test_controller import TO_V2, begin
+from tests.gateway.rollouts.test_controller import TO_V2, WORSE, begin
 from tests.gateway.rollouts.worlds import rollout_world
 
 
@@ -78,6 +78,22 @@ async def test_an_order_that_cannot_be_read_keeps_nobody_from_an_abort(store_url
         assert model.unreadable == []
         await begin(world)
         assert (await world.until(one, "done")).promoted
+
+
+async def test_a_rollout_whose_order_cannot_be_read_waits_and_is_watched(store_url: str) -> None:
+    async with rollout_world(store_url) as world:
+        one = world.controller()
+        await begin(world)
+        await world.until(one, "shifting")
+        await world.registry.set_wish("m", "pause", "cli:me")
+        await world.round(one)
+        spoil(store_url, ROLLOUT_ORDERS)
+        await world.round(one, seconds=10.0, times=5)
+        rollout = (await world.records()).rollouts["m"]
+        assert (rollout.phase, rollout.stage, rollout.paused is not None) == ("shifting", 0, True)
+        world.compared = WORSE
+        await world.round(one)
+        assert (await world.split()).share == 0.0
 
 
 async def test_a_split_that_cannot_be_read_is_written_again(store_url: str) -> None:

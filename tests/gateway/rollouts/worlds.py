@@ -53,6 +53,8 @@ class World(Clocked):
         self.requests = 0
         self.warmups: dict[str, str] = {}
         self.asked: list[str] = []
+        #: By how many seconds the store's clock is ahead of what it began with.
+        self.jumped = 0.0
         self.gates: dict[str, Passing] = {}
         self.posted: list[tuple[str, dict[str, Any]]] = []
 
@@ -66,7 +68,7 @@ class World(Clocked):
 
         webhooks = Webhooks("rollout", post, retries=())
         return RolloutController(
-            self.store, self.config, self, Errands(self, self), webhooks, name, clock=lambda: self.now
+            self.store, self.config, self, Errands(self, self), webhooks, name, clock=lambda: self.now - self.jumped
         )
 
     # ---- what controllers ask
@@ -84,7 +86,9 @@ class World(Clocked):
         warmed = None if problem else Warmed(requests=1, ttft_seconds=0.1, tpot_seconds=0.01)
         return WarmupResult(replica=replica.id, warmed=warmed, problem=problem, slow=problem == "slow")
 
-    async def run(self, rollout: Rollout, candidate: VersionFacts, tell: Callable[[str], None]) -> GateResult:
+    async def run(
+        self, rollout: Rollout, candidate: VersionFacts, elapsed: float, tell: Callable[[str], None]
+    ) -> GateResult:
         self.asked.append(rollout.phase)
         tell("what it waits for")
         passing = self.gates.get(rollout.phase, "passed")
@@ -134,6 +138,11 @@ class World(Clocked):
             for number in range(count)
         ]
         await self.reporter.report({"m": statuses})
+
+    def jump(self, seconds: float) -> None:
+        """Let the store's clock jump."""
+        self.now += seconds
+        self.jumped += seconds
 
     async def kill(self) -> None:
         """Let the lease of whoever holds it run out."""

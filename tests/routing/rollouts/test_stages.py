@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.rollouts.facts import Compared, Facts, GateResult, Passing, ReplicaFacts, VersionFacts, WarmupResult
-from routing.rollouts.rollout import ENDED, SERVING, Phase, Rollout, Warmed
+from routing.rollouts.rollout import ENDED, ROLLBACKS, SERVING, Phase, Rollout, Warmed
 from routing.rollouts.settings import Goal, Warmup
 from routing.rollouts.settings import Rollout as Settings
 from routing.rollouts.split_of import split_of
-from routing.rollouts.stages import COURSES, SETTLED, advance, needed, target
+from routing.rollouts.stages import COURSES, REACH_SECONDS, SETTLED, advance, needed, target
 from routing.rollouts.verdicts.verdict import Kind
 
 PLANS = list(COURSES)
@@ -59,7 +59,7 @@ def facts(draw: st.DrawFn) -> Facts:
     gates: list[Phase | None] = [None, "smoke", "golden", "shadowing"]
     kind, gate = draw(st.sampled_from(kinds)), draw(st.sampled_from(gates))
     return Facts(
-        wish=draw(st.sampled_from(["run"] * 12 + ["pause", "promote", "abort"])),
+        wish=draw(st.sampled_from(["run"] * 12 + ["pause", "promote", "abort", None])),
         heard=draw(st.sampled_from([True] * 5 + [False])),
         stable=version(draw(st.integers(1, 4)), draw(st.integers(0, 1))),
         candidate=version(ready, draw(st.integers(0, 1))),
@@ -93,6 +93,8 @@ def test_a_rollout_is_never_half_and_half(plan: str, steps: list[tuple[Facts, fl
         assert split.stable == ("v2" if rollout.promoted else "v1")
         assert (split.candidate == "") == (rollout.phase in SETTLED)
         # What is settled stays so, and one event is told of each step.
+        if rollout.phase == "rolling_back" and rollout.history[-1].cause != "reported":
+            assert rollout.history[-1].cause in ROLLBACKS
         if before.phase in SETTLED:
             assert rollout.phase in (before.phase, *ENDED)
             assert rollout.promoted == before.promoted
@@ -154,6 +156,26 @@ def test_a_promotion_before_all_else_waits_for_as_many_replicas_as_are_stable() 
         assert (rollout.phase, rollout.size, rollout.share) == ("promoting" if now else "preparing", 3, 0.0)
 
 
+def test_workers_that_begin_have_time_to_say_how_many_replicas_are_stable() -> None:
+    """As where the whole gateway begins with a rollout in its file."""
+    away = VersionFacts(replicas=[msgspec.structs.replace(one, ready=False) for one in version(4).replicas])
+    part = VersionFacts(replicas=[*version(1).replicas, *away.replicas[1:]])
+    for stable in (VersionFacts(), away, part):
+        rollout, _ = advance(begun(), Facts(stable=stable, candidate=version(4)), 1.0)
+        assert (rollout.phase, rollout.size) == ("preparing", 0)
+        assert "of v1 ready" in rollout.problem
+    rollout, _ = advance(rollout, Facts(stable=version(4), candidate=version(4)), 2.0)
+    assert rollout.size == 4
+    # One that does not come is not waited for, nor a version without any while the candidate has some.
+    for stable, size in ((part, 1), (VersionFacts(), 1)):
+        rollout, _ = advance(begun(), Facts(stable=stable, candidate=version(4)), REACH_SECONDS)
+        assert rollout.size == size
+    rollout, _ = advance(begun(), Facts(stable=away), REACH_SECONDS)
+    assert rollout.size == 0
+    rollout, _ = advance(begun(), Facts(stable=away), 2000.0)
+    assert rollout.history[-1].cause == "not_ready"
+
+
 def test_a_pause_makes_a_stage_longer_by_its_time() -> None:
     rollout = msgspec.structs.replace(begun(), phase="shifting", share=0.1, size=2, warmed={"p/0": WARM})
     found = Facts(stable=version(2), candidate=version(1), compared=Compared(kind="as_good", reason="", requests=500))
@@ -179,6 +201,20 @@ def test_a_replica_that_comes_later_is_warmed_up_before_it_takes_requests(phase:
     done = {"p/1": WarmupResult(replica="p/1", warmed=WARM)}
     after, _ = advance(after, Facts(stable=version(2), candidate=version(2), warmups=done), one.since + 0.2)
     assert split_of(after).warm == (None if after.promoted else {"p/0", "p/1"})
+    # So it is while it is paused, however long that is.
+    paused = msgspec.structs.replace(one, paused=one.since)
+    _, actions = advance(paused, Facts(wish="pause", stable=version(2), candidate=version(2)), one.since + 9.0)
+    assert [action.replica.id for action in actions if action.replica is not None] == ["p/1"]
+
+
+def test_a_replica_that_is_missing_for_a_moment_is_waited_for_however_long_the_stage_has_been() -> None:
+    one = msgspec.structs.replace(begun(), phase="shifting", share=0.1, size=2, warmed={"p/0": WARM})
+    found = Facts(stable=version(2), candidate=version(2), compared=Compared(kind="as_good", reason="", requests=500))
+    after, actions = advance(one, msgspec.structs.replace(found, lacking_seconds=9.0), 86_400.0)
+    assert (after.phase, after.problem) == ("shifting", "p/1 is warmed up")
+    assert actions
+    after, _ = advance(one, msgspec.structs.replace(found, lacking_seconds=1801.0), 86_400.0)
+    assert (after.history[-1].cause, after.reason) == ("not_ready", "p/1 is warmed up, for 25 %")
 
 
 def test_without_a_warm_up_all_replicas_take_requests() -> None:

@@ -10,6 +10,7 @@ from observability.metrics import controller_declarations as declared
 from observability.metrics.metric import Metric
 from protos.errors import StoreUnavailable
 from routing.rollouts.facts import Compared
+from routing.rollouts.rollout import ROLLBACKS
 from tests.gateway.rollouts.test_controller import TO_V2, begin
 from tests.gateway.rollouts.worlds import World, rollout_world
 from tests.observability.metrics.parsing import parsed
@@ -46,6 +47,8 @@ async def test_a_rollout_from_its_first_stage_to_its_rollback(store_url: str) ->
         assert (page.of(declared.ROLLOUT_SHARE, "m"), page.of(declared.ROLLOUT_STAGE, "m")) == (0.1, 1)
         assert page.of(declared.ROLLOUT_REQUESTS, "m") == 50
         assert page.of(declared.ROLLOUT_VERDICT, "m", "as_good") == 1
+        # An alert on an increase needs the value before it.
+        assert {page.of(declared.ROLLOUTS, "m", "rolled_back", cause) for cause in ROLLBACKS} == {0}
         world.compared = Compared(kind="worse", reason="as told")
         await world.until(one, "rolled_back")
         page = await page_of(world)

@@ -127,6 +127,7 @@ def test_why_it_was_rolled_back_is_told_at_any_width(rollout: Shell, monkeypatch
         (["--stages", "half"], "expected shares as 0.1,0.5,1"),
         (["--hold-seconds", "nan"], "0 to 604800 seconds"),
         (["--min-requests", "-1"], "a number from 0 to 1000000"),
+        (["--surge", "0"], "a number from 1 to 1024"),
         (["--plan", "rolling"], "expected canary, blue-green, shadow, ab, gates, got 'rolling'"),
         (["--plan", "ab", "--goal", "speed"], "invalid choice: 'speed'"),
     ],

@@ -135,6 +135,22 @@ async def test_old_slices_are_put_together_and_take_no_more(store_url: str) -> N
         assert len(coarse.slices) < 4
 
 
+async def test_nothing_of_now_is_lost_where_the_stores_clock_has_jumped(store_url: str) -> None:
+    async with running(store_url) as store:
+        clock = Clock()
+        workers = [reporter(store, f"w{number}", clock) for number in range(8)]
+        for step in range(40):
+            clock.now = NOW + 10.0 * step
+            for worker in workers:
+                worker.counter.take([record(step, wall=clock.now)])
+                await worker.report()
+        # Whoever reads goes by the store's clock, which is an hour ahead for a while.
+        assert (await read_measures(store, "r1", clock.now + 3600.0)).of("v2").requests == 320
+        workers[0].counter.take([record(40, wall=clock.now)])
+        await workers[0].report()
+        assert (await read_measures(store, "r1", clock.now)).of("v2").requests == 321
+
+
 async def test_an_answer_is_its_tenants_own_and_what_is_told_counts_once(store_url: str) -> None:
     async with running(store_url) as store:
         worker = reporter(store, "w1")
