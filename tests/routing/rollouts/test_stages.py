@@ -211,10 +211,10 @@ def test_a_replica_that_is_missing_for_a_moment_is_waited_for_however_long_the_s
     one = msgspec.structs.replace(begun(), phase="shifting", share=0.1, size=2, warmed={"p/0": WARM})
     found = Facts(stable=version(2), candidate=version(2), compared=Compared(kind="as_good", reason="", requests=500))
     after, actions = advance(one, msgspec.structs.replace(found, lacking_seconds=9.0), 86_400.0)
-    assert (after.phase, after.problem) == ("shifting", "p/1 is warmed up")
+    assert (after.phase, after.problem) == ("shifting", "p/1 is being warmed up")
     assert actions
     after, _ = advance(one, msgspec.structs.replace(found, lacking_seconds=1801.0), 86_400.0)
-    assert (after.history[-1].cause, after.reason) == ("not_ready", "p/1 is warmed up, for 25 %")
+    assert (after.history[-1].cause, after.reason) == ("not_ready", "p/1 is being warmed up, for 25 %")
 
 
 def test_without_a_warm_up_all_replicas_take_requests() -> None:
