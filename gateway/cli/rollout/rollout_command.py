@@ -151,7 +151,8 @@ async def _start(registry: RolloutRegistry, arguments: argparse.Namespace) -> in
     if not view.controller:
         print("no controller acts now: it begins when one does")
     else:
-        print(printable(f"penstock rollout status {rollout.model} shows how far it is"))
+        shown = f"penstock rollout status {rollout.model} --config {arguments.config}"
+        print(printable(f"{shown} shows how far it is"))
     return 0
 
 
