@@ -252,12 +252,20 @@ def relaunch_text() -> str:
     )
 
 
-def become(stack: Stack, shape: str, words: str, *, wide: int) -> None:
+def places(stack: Stack) -> dict[str, Any]:
+    """Return the group of places as the controller tells of it; empty: it does not yet."""
+    (model,) = json.loads(stack.run("reshape", "status", "--json").stdout)["models"]
+    found: list[dict[str, Any]] = model["groups"]
+    return found[0] if found else {}
+
+
+def become(stack: Stack, shape: list[int], *, wide: int) -> None:
     """Order a shape, and wait until its processes are those that run."""
-    eventually(lambda: "is not changed now" not in stack.run("reshape", "status").stdout, "nothing is held")
-    done = stack.run("reshape", "apply", MODEL, "narrow/wide", shape, "--wait", "25")
+    eventually(lambda: places(stack)["held"] == "", "nothing is held")
+    given = ",".join(map(str, shape))
+    done = stack.run("reshape", "apply", MODEL, "narrow/wide", given, "--wait", "25")
     assert done.returncode == 0, done.stderr
-    eventually(lambda: f" {words} " in stack.run("reshape", "status").stdout, f"it is {words}", 90)
+    eventually(lambda: places(stack)["shape"] == shape, f"it is {shape}", 90)
     eventually(lambda: len(stack.pids("--tp 4")) == wide, "the wide one runs, or does not")
 
 
@@ -268,12 +276,12 @@ def test_narrow_processes_end_and_a_wide_one_starts_on_their_gpus(tmp_path: Path
         stack.start()
         eventually(lambda: up(stack), "the admin API is up")
         eventually(lambda: len(stack.pids("--tp 1")) == 2, "two narrow ones run")
-        eventually(lambda: "narrow/wide" in stack.run("reshape", "status").stdout, "the places are known")
+        eventually(lambda: places(stack) != {}, "the places are known")
         eventually(lambda: ask(stack, chat(max_tokens=3))[0] == 200, "they answer")
         streams = Streams(stack, 3)
         streams.start()
-        become(stack, "4", "TP4", wide=1)
-        become(stack, "1,1,1,1", "4 x TP1", wide=0)
+        become(stack, [4], wide=1)
+        become(stack, [1, 1, 1, 1], wide=0)
         streams.stop()
         assert streams.failures == []
         assert streams.answered
