@@ -27,6 +27,8 @@ _LOAD_EXPONENT: Final = 0.5
 _LOAD_SPREAD: Final = 0.7
 #: Differences of load, as logarithms, that need no correction.
 _SAME_LOAD: Final = 0.02
+#: The logarithm of a ratio that no version has: what an estimate or its interval reaches beyond it says nothing.
+_MOST: Final = 20.0
 #: The fewest blocks: fewer do not tell by how much they vary.
 _LEAST_BLOCKS: Final = 5
 
@@ -86,7 +88,7 @@ def fit_blocks(
     others: Sequence[Sequence[float]],
     load_exponent: float = _LOAD_EXPONENT,
 ) -> Fit | None:
-    """Fit the blocks' differences at the same load; None: there are too few.
+    """Fit the blocks' differences at the same load; None: there are too few, or they say nothing.
 
     How they follow the load is learned from them, and begins with `load_exponent`.
     """
@@ -102,7 +104,8 @@ def fit_blocks(
         sure = max((plain.deviation / _LOAD_SPREAD) ** 2, 1e-6)
         others = [*([0.0, *each] for each in others), [1.0, *loads]]
         values, weights, tested = [load_exponent, *values], [sure, *weights], [0.0, *tested]
-    return fit(values, weights, tested, others, _PERSISTENCE)
+    line = fit(values, weights, tested, others, _PERSISTENCE)
+    return line if line is not None and abs(line.estimate) <= _MOST else None
 
 
 def _judged(
@@ -115,7 +118,9 @@ def _judged(
     sure = -log(error)
     evidence = line.log_evidence(tolerated, spread) if line.estimate > tolerated else 0.0
     margin = line.margin(error, spread)
-    low, high = (0.0, None) if margin is None else (exp(line.estimate - margin), exp(line.estimate + margin))
+    low, high = 0.0, None
+    if margin is not None and margin <= _MOST:
+        low, high = exp(line.estimate - margin), exp(line.estimate + margin)
     standing: Standing = "as_good"
     if evidence >= sure:
         standing = "worse"
