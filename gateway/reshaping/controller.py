@@ -280,6 +280,7 @@ def _is_written(event: Event, records: ShapeRecords) -> bool:
 
 def _writes(facts: ModelFacts, outcome: Outcome) -> list[Write]:
     writes = [Write("put", TAKEN, facts.place(group), id_.encode()) for group, id_ in outcome.taken.items()]
+    writes += [Write("put", CHANGES, facts.place(group), b"") for group in outcome.gone]
     writes += [Write("add", HISTORY, str(MOST_STORED), msgspec.json.encode(event)) for event in outcome.events]
     if outcome.totals != facts.totals:
         writes.append(Write("put", TOTALS, facts.model, msgspec.json.encode(outcome.totals)))

@@ -54,12 +54,18 @@ from replicas.reshape.way import way
 HEED_SECONDS: Final = 15.0
 #: Seconds within which replicas are heard that can be reached.
 REACH_SECONDS: Final = 5.0
+#: Seconds after which the last change of a group that nothing is heard of is forgotten, and the group with it.
+FORGET_SECONDS: Final = 86_400.0
 
 
 class Outcome(msgspec.Struct):
-    """The result of a round: changes, by group, that are new or have gone on, with their events and the status."""
+    """The result of a round: changes, by group, that are new or have gone on, with their events and the status.
+
+    `gone` are groups that are there no more.
+    """
 
     changes: dict[str, Change]
+    gone: list[str]
     taken: dict[str, str]
     events: list[Event]
     totals: Totals
@@ -86,7 +92,8 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
         elif change.goes_on and not _waits(change, facts):
             changes[group] = _begun(facts, group, change.goal, change, change.reason, change)
             events.append(event_of(changes[group]))
-    last = {**facts.changes, **changes}
+    gone = [group for group, change in facts.changes.items() if _is_gone(change, facts)]
+    last = {group: one for group, one in {**facts.changes, **changes}.items() if group not in gone}
     wanted = _wanted(facts)
     for group, order in facts.orders.items():
         if facts.taken.get(group) == order.id or _may_be_out_of_reach(order, facts):
@@ -109,7 +116,8 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
     elif advice is not None and not _alike(advice, advised):
         events.append(_told(advice, facts))
     totals = msgspec.structs.replace(totals, refused=totals.refused + sum(one.phase == "refused" for one in events))
-    return Outcome(changes, taken, events, totals, holds_of(facts, last), _status(facts, last, wanted, advice, totals))
+    status = _status(facts, last, wanted, advice, totals)
+    return Outcome(changes, gone, taken, events, totals, holds_of(facts, last), status)
 
 
 # ---- changes
@@ -179,6 +187,13 @@ def _begun(
         failed=last.failed if last is not None else 0,
         goal=list(shape) if further else (),
     )
+
+
+def _is_gone(change: Change, facts: ModelFacts) -> bool:
+    """Whether a group was taken away for good: nobody has heard of it for a day, or of any change of it."""
+    if not change.is_over or change.ended is None or facts.now - change.ended < FORGET_SECONDS:
+        return False
+    return change.group not in facts.views and (facts.relaunch is None or change.group != facts.relaunch.group)
 
 
 def _asked(order: ShapeOrder | Change | None) -> tuple[str, str]:

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from gateway.reshaping.model_round import FORGET_SECONDS
 from gateway.reshaping.reshape_registry import ReshapeRegistry
 from gateway.reshaping.shape_orders import ShapeOrder, place_in_store
 from gateway.scaling.leasing.lease import Write
@@ -83,6 +84,26 @@ async def test_a_replica_that_is_out_of_reach_keeps_its_group_as_it_is(store_url
         assert status.groups[0].problem == "GPU 1 belongs to no replica"
         world.lost = set()
         await world.until(controller, "done")
+
+
+async def test_a_group_that_was_taken_away_is_forgotten_after_a_day(store_url: str) -> None:
+    async with shapes_world(store_url) as world:
+        controller = world.controller()
+        world.wants(300_000)
+        await world.until(controller, "done")
+        world.lost = set(ADDRESSES)
+        world.wants()
+        await world.round(controller)
+        (gone,) = (await world.status()).groups
+        assert gone.problem == "none of its replicas can be reached"
+        world.now += FORGET_SECONDS
+        await world.round(controller)
+        assert (await world.status()).groups == []
+        assert (await world.records()).changes == {}
+        # What its replicas were ordered is not ordered again, should they come back.
+        world.lost = set()
+        world.report = type(world.report)(window=30.0, arrivals=300.0, waiting=9)
+        assert (await world.until(controller, "done")).id == 2
 
 
 async def test_the_store_away_orders_nothing_and_replicas_go_back(store_url: str) -> None:
