@@ -29,6 +29,8 @@ const isOver = (rollout) => rollout.phase === "done" || rollout.phase === "rolle
 // A shadow that has been reported leaves its candidate as well, and is no rollback.
 const isRollback = (event) => event.phase === "rolling_back" && event.cause !== "reported";
 const backwards = (rollout) => rollout.phase === "rolling_back" || rollout.phase === "rolled_back";
+// Nothing changes its outcome any more.
+const isSettled = (rollout) => isOver(rollout) || backwards(rollout) || rollout.phase === "draining";
 const stateOf = (view) => (view.rollout.paused !== null ? "paused" : backwards(view.rollout) ? "bad" : view.rollout.phase === "done" ? "good" : "now");
 
 // --- Stages ---------------------------------------------------------------------------------------------------------
@@ -346,7 +348,7 @@ function showPage(live) {
   put(at("rollout-why"), ending);
   flag(at("rollout-why"), "bad", Boolean(turned));
   at("rollout-why").hidden = !ending;
-  for (const name of Object.keys(WISHES)) at(`rollout-${name}`).hidden = isOver(rollout) || backwards(rollout) || (name === "pause" && rollout.paused !== null) || (name === "resume" && rollout.paused === null);
+  for (const name of Object.keys(WISHES)) at(`rollout-${name}`).hidden = isSettled(rollout) || (name === "pause" && rollout.paused !== null) || (name === "resume" && rollout.paused === null);
   const span = spanOf(rollout, live.time);
   fillShare(chart("share", "Candidate’s share"), rollout, span);
   const known = series && series.rollout === rollout.id ? series : null;
