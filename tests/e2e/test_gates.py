@@ -12,7 +12,7 @@ import pytest
 from gateway.rollouts.replay.corpus import CorpusHead, Entry, corpus_line
 from gateway.rollouts.replay.run_file import read_run
 from tests.e2e.stack import MODEL, PENSTOCK, Stack, config_text, eventually
-from tests.e2e.test_rollouts import Traffic, state
+from tests.e2e.test_rollouts import Traffic, reached
 from tests.ports import free_port
 
 MORE = f"""\
@@ -67,10 +67,8 @@ def replay(stack: Stack, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def test_a_candidate_goes_through_its_gates(stack: Stack) -> None:
-    passed = ("shifting", "rolling_back", "rolled_back")
     with Traffic(stack, 2) as traffic:
-        eventually(lambda: state(stack).phase in passed, "the gates are over")
-    found = state(stack)
+        found = reached(stack, "shifting", "rolling_back", "rolled_back")
     assert [event.phase for event in found.history][-4:] == ["smoke", "golden", "shadowing", "shifting"]
     reasons = " ".join(event.reason for event in found.history)
     assert "3 requests were answered without an error" in reasons

@@ -96,20 +96,30 @@ def rollout(stack: Stack, action: str, *arguments: str) -> str:
     return done.stdout
 
 
+def last(stack: Stack) -> Rollout | None:
+    """Return the last rollout; None: no controller has begun with one yet."""
+    found = json.loads(rollout(stack, "status", MODEL, "--json"))["rollout"]
+    return None if found is None else msgspec.convert(found["rollout"], Rollout)
+
+
 def state(stack: Stack) -> Rollout:
-    found = json.loads(rollout(stack, "status", MODEL, "--json"))["rollout"]["rollout"]
-    return msgspec.convert(found, Rollout)
+    found = last(stack)
+    assert found is not None
+    return found
 
 
 def reached(stack: Stack, *phases: str, seconds: float = HANGS_SECONDS) -> Rollout:
-    eventually(lambda: state(stack).phase in phases, f"the rollout is {phases}", seconds)
+    def there() -> bool:
+        found = last(stack)
+        return found is not None and found.phase in phases
+
+    eventually(there, f"the rollout is {phases}", seconds)
     return state(stack)
 
 
 def under_way(stack: Stack) -> Rollout | None:
-    found = json.loads(rollout(stack, "status", MODEL, "--json"))["rollout"]
-    one = None if found is None else msgspec.convert(found["rollout"], Rollout)
-    return one if one is not None and one.phase not in ENDED else None
+    found = last(stack)
+    return found if found is not None and found.phase not in ENDED else None
 
 
 def begin(stack: Stack, to: str, *arguments: str) -> None:
