@@ -1,9 +1,9 @@
 -- Keeps what each worker reports for a while, and returns the store's time and, if asked, all reports; with 'aged' the
 -- oldest one's age in seconds comes before them.
 -- KEYS: a sorted set of workers by the time of their report, and hashes of worker to report and to its number.
--- ARGV: seconds that a report is good for, 'all', 'aged' or '', and then, to report something, the worker, the number of its
--- report and, if it is a new one, the report. Without it, the last one is good for longer if it has that number;
--- else 'missing' is returned as well.
+-- ARGV: seconds that a report is good for, 'all', 'aged' or '', and then, to report something, the worker, the number
+-- of its report and, if it is a new one, the report. Without it, the last one is good for longer if it has that
+-- number; else 'missing' is returned as well.
 local now = redis.call('TIME')
 local seconds = tonumber(now[1]) + tonumber(now[2]) / 1000000
 local good_for = tonumber(ARGV[1])

@@ -175,7 +175,7 @@ class RolloutController(LeasedRounds):
     async def _go_on(self, holder: Holder, records: Records) -> None:
         fleets = await reports(self._storage)
         scaling = await self._scaling(records)
-        sized = await version_sizes(self._storage) if self._config.scales else {}
+        sized = await version_sizes(self._storage) if self._sizes_matter(records) else {}
         now = self._clock.now()
         writes: list[Write] = []
         verdicts: dict[str, Verdict] = {}
@@ -357,8 +357,12 @@ class RolloutController(LeasedRounds):
             sizes = msgspec.structs.replace(sizes, set=kept)
         return msgspec.json.encode(sizes) if sizes.set else b""
 
+    def _sizes_matter(self, records: Records) -> bool:
+        """Whether a rollout is under way where launchers start replicas."""
+        return self._config.scales and any(one.phase not in ENDED for one in records.rollouts.values())
+
     async def _scaling(self, records: Records) -> dict[str, ModelStatus]:
-        if not self._config.scales or all(one.phase in ENDED for one in records.rollouts.values()):
+        if not self._sizes_matter(records):
             return {}
         _, status = await read_status(self._storage)
         return {} if status is None else {one.model: one for one in status.models}

@@ -78,7 +78,10 @@ class Errands:
         return warmups, gate
 
     def look(self, rollout: Rollout, actions: Sequence[Action], facts: Facts, now: float) -> None:
-        """Have done what is asked for, and end what is not any more; `now` is by the clock of the rollout's times."""
+        """Begin the warm-ups and gates in `actions`, and cancel those that are not in it any more.
+
+        `now` is by the clock of the rollout's times.
+        """
         wanted: Mapping[_Key, Action] = {
             (rollout.id, rollout.phase, action.replica.id if action.replica is not None else ""): action
             for action in actions

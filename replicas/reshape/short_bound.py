@@ -4,9 +4,9 @@ from typing import Final
 
 #: Largest share of that cache that a short request takes. Chosen to fit (docs/reproductions.md): with a quarter,
 #: conversations at low rates are served worse; with half, less is gained at high ones.
-SHORT_PART: Final = 0.4
+_SHORT_PART: Final = 0.4
 
 
 def short_bound(narrow_tokens: int) -> int:
     """Return the KV tokens that a short request needs at most, where the narrowest replicas hold so many."""
-    return int(SHORT_PART * narrow_tokens)
+    return int(_SHORT_PART * narrow_tokens)

@@ -4,7 +4,7 @@ Times are seconds since the epoch by the store's clock.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -58,6 +58,20 @@ ENDED: Final[frozenset[Phase]] = frozenset({"done", "rolled_back"})
 #: Phases in which the candidate answers clients.
 SERVING: Final[frozenset[Phase]] = frozenset({"shifting", "testing", "holding", "promoting"})
 
+#: Why a rollout was rolled back.
+RollbackCause = Literal[
+    "aborted",
+    "worse",
+    "bounds",
+    "slow",
+    "failed_gate",
+    "inconclusive",
+    "failed_warmup",
+    "not_ready",
+    "gone",
+    "superseded",
+]
+ROLLBACKS: Final[Sequence[str]] = get_args(RollbackCause)
 #: Why a rollout went on to another phase or stage: bounded words, for metrics.
 Cause = Literal[
     "started",
@@ -68,32 +82,10 @@ Cause = Literal[
     "promoted",
     "drained",
     "reported",
-    "aborted",
-    "worse",
-    "bounds",
-    "slow",
-    "failed_gate",
-    "inconclusive",
-    "failed_warmup",
-    "not_ready",
-    "gone",
-    "superseded",
+    RollbackCause,
     "paused",
     "resumed",
 ]
-#: Those of a rollback.
-ROLLBACKS: Final[Sequence[Cause]] = (
-    "aborted",
-    "worse",
-    "bounds",
-    "slow",
-    "failed_gate",
-    "inconclusive",
-    "failed_warmup",
-    "not_ready",
-    "gone",
-    "superseded",
-)
 #: What an operator wants of a rollout that has begun.
 Wish = Literal["run", "pause", "promote", "abort"]
 

@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from tests.e2e import raw
+from tests.e2e.console_page import Console, chromium
 from tests.e2e.observer import Observer
 from tests.e2e.stack import HANGS_SECONDS, Stack, config_text
 from tests.ports import free_port
@@ -46,6 +47,20 @@ def start() -> Iterator[Callable[..., Stack]]:
     """Starts stacks that a test may harm."""
     with contextlib.ExitStack() as stacks:
         yield lambda **options: stacks.enter_context(running(**options))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def console(browser: Any, site: Stack) -> Iterator[Console]:
+    """The console of the module's `site`."""
+    made = Console(browser, site)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from gateway.admin.live.live_snapshot import scaling_live
 from gateway.scaling.status import ScalingStatus
 from tests.e2e.conftest import running
-from tests.e2e.console_page import HOSTILE, Console, chromium, needs_chromium
+from tests.e2e.console_page import HOSTILE, Console, needs_chromium
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
@@ -28,19 +28,6 @@ def site() -> Iterator[Stack]:
     with running(replicas=2) as started:
         eventually(lambda: up(started), "the admin API is up")
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def console(browser: Any, site: Stack) -> Iterator[Console]:
-    made = Console(browser, site)
-    yield made
-    made.close()
 
 
 def test_the_key_is_asked_for_and_kept_in_this_tab_alone(console: Console) -> None:

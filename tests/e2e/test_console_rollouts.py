@@ -12,7 +12,7 @@ from gateway.admin.live.view import RolloutLive
 from routing.rollouts.settings import Gates
 from routing.rollouts.settings import Rollout as Settings
 from tests.e2e.conftest import running
-from tests.e2e.console_page import HOSTILE, Console, chromium, needs_chromium
+from tests.e2e.console_page import HOSTILE, Console, needs_chromium
 from tests.e2e.stack import Stack, eventually
 from tests.e2e.test_admin import admin, up
 from tests.gateway.admin import rollout_samples as rollouts
@@ -25,19 +25,6 @@ def site() -> Iterator[Stack]:
     with running(replicas=2) as started:
         eventually(lambda: up(started), "the admin API is up")
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def console(browser: Any, site: Stack) -> Iterator[Console]:
-    made = Console(browser, site)
-    yield made
-    made.close()
 
 
 def rollout_event(site: Stack, found: list[RolloutLive], now: float) -> str:
@@ -124,9 +111,15 @@ def test_a_rollback_says_when_and_why(console: Console) -> None:
     assert page.locator("#rollout-stages [data-state=bad]").inner_text().split("\n")[1] == "50 %"
     assert page.locator("#rollout-charts .mark-bad").count() > 0
     assert page.locator(".orders button:visible").count() == 0
+    tag = page.locator("#rollout-state")
+    assert (tag.is_visible(), tag.inner_text()) == (True, "rolled back")
+    assert tag.evaluate("tag => getComputedStyle(tag).color") != page.locator("#rollout-facts").evaluate(
+        "facts => getComputedStyle(facts).color"
+    )
     page.get_by_text("worse: first tokens are slower").wait_for()
     page.get_by_role("link", name="All models").click()
     assert page.locator(".why-now").first.inner_text().startswith("first tokens of prompts")
+    assert page.locator(".rollout-card .tag").first.is_visible()
 
 
 def test_the_page_of_a_model_without_a_rollout_has_nothing_of_another_one(console: Console) -> None:

@@ -1,4 +1,4 @@
-"""Whatever happens to a controller, its store and its replicas: every change ends, and is told and counted once."""
+"""Random kills, outages and losses under the controller of shapes: every change ends, with one event and one count."""
 
 import contextlib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What workers' reports say of a model whose shapes may change."""
+"""Demand for a model whose shapes may change, summed over the reports of workers."""
 
 import msgspec
 import pytest

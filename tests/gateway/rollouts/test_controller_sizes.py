@@ -1,4 +1,4 @@
-"""What the controller of rollouts has launchers do while workers cannot tell which replicas there are."""
+"""Pool sizes that the controller of rollouts asks launchers for while workers report no replicas."""
 
 from typing import Any
 

@@ -112,15 +112,21 @@ async def test_what_the_store_did_not_take_is_reported_later(store_url: str) -> 
         assert await worker.find("a", "chatcmpl-" + "0" * 23 + "1") is not None
 
 
+async def reported(store: Store, clock: Clock) -> list[MeasureReporter]:
+    """Have eight workers report a request each in every one of 40 slices."""
+    workers = [reporter(store, f"w{number}", clock) for number in range(8)]
+    for step in range(40):
+        clock.now = NOW + 10.0 * step
+        for worker in workers:
+            worker.counter.take([record(step, wall=clock.now)])
+            await worker.report()
+    return workers
+
+
 async def test_old_slices_are_put_together_and_take_no_more(store_url: str) -> None:
     async with running(store_url) as store:
         clock = Clock()
-        workers = [reporter(store, f"w{number}", clock) for number in range(8)]
-        for step in range(40):
-            clock.now = NOW + 10.0 * step
-            for worker in workers:
-                worker.counter.take([record(step, wall=clock.now)])
-                await worker.report()
+        await reported(store, clock)
         before = (await read_measures(store, "r1", clock.now)).of("v2")
         assert before.requests == 320
         fields = await store.hgetall("penstock:{rollouts}:measures:r1")
@@ -138,12 +144,7 @@ async def test_old_slices_are_put_together_and_take_no_more(store_url: str) -> N
 async def test_nothing_of_now_is_lost_where_the_stores_clock_has_jumped(store_url: str) -> None:
     async with running(store_url) as store:
         clock = Clock()
-        workers = [reporter(store, f"w{number}", clock) for number in range(8)]
-        for step in range(40):
-            clock.now = NOW + 10.0 * step
-            for worker in workers:
-                worker.counter.take([record(step, wall=clock.now)])
-                await worker.report()
+        workers = await reported(store, clock)
         # Whoever reads goes by the store's clock, which is an hour ahead for a while.
         assert (await read_measures(store, "r1", clock.now + 3600.0)).of("v2").requests == 320
         workers[0].counter.take([record(40, wall=clock.now)])

@@ -1,4 +1,4 @@
-"""What a worker reports of its models, as the controllers read it."""
+"""Demand reports of one worker, read back from the store."""
 
 from collections.abc import Callable
 
