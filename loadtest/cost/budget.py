@@ -1,5 +1,6 @@
 """The budget: what requests cost when it was written, and what has become dearer since."""
 
+import math
 import platform
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ import msgspec
 
 from loadtest.cost import instructions, wire
 from loadtest.cost.bytecodes import FunctionPrice
-from loadtest.cost.price import Prices
+from loadtest.cost.price import REQUEST, TOKEN, TOKENS, Prices
 from loadtest.load.processes import BenchError
 
 #: The budget of this version, which is checked in.
@@ -29,6 +30,8 @@ _COMPARED: Final[Mapping[str, float]] = {
     instructions.ALLOCATIONS: 2.0,
 }
 _BYTECODES: Final = "bytecodes of "
+
+_Figures = Mapping[str, Mapping[str, float]]
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,9 +89,16 @@ def write_budget(prices: Prices, path: Path = BUDGET_FILE) -> None:
 
 
 def overdrafts(budget: Budget, prices: Prices) -> list[Overdraft]:
-    """Return the figures that are over the budget, those that grew most first. What the budget has not is not."""
+    """Return the figures that are over the budget, those that grew most first. What the budget has not is not.
+
+    A stream's price is split into that of its request and that of a token, by the tokens in its middle. How these fall
+    into ticks is chance, and what one of the two wins by it the other loses: a figure is over the budget only if the
+    whole stream has become dearer too.
+    """
     found = []
-    for name, now in figures(prices).items():
+    every = figures(prices)
+    wholes = _whole_streams(budget.prices, every)
+    for name, now in every.items():
         before = budget.prices.get(name, {})
         share = _STREAM_SLACK if " stream " in name else _SLACK
         exact = share * sum(value for figure, value in before.items() if figure.startswith(_BYTECODES))
@@ -96,9 +106,25 @@ def overdrafts(budget: Budget, prices: Prices) -> list[Overdraft]:
             slack = exact if figure.startswith(_BYTECODES) else _COMPARED.get(figure)
             if figure not in before or slack is None:
                 continue
-            if value > before[figure] * (1 + GROWTH) and value - before[figure] > slack:
+            if value <= before[figure] * (1 + GROWTH) or value - before[figure] <= slack:
+                continue
+            if wholes.get((name, figure), math.inf) > slack:
                 found.append(Overdraft(name, figure, before[figure], value))
     return sorted(found, key=lambda one: one.budget / one.now)
+
+
+def _whole_streams(before: _Figures, now: _Figures) -> dict[tuple[str, str], float]:
+    """Return by how many bytecodes whole streams have become dearer, by price and figure."""
+    found = {}
+    for name in now:
+        token = name.removesuffix(REQUEST) + TOKEN
+        if TOKENS not in now[name] or not {name, token} <= before.keys() & now.keys():
+            continue
+        for figure, value in before[name].items():
+            if figure.startswith(_BYTECODES):
+                dearer = now[name][figure] - value + now[name][TOKENS] * (now[token][figure] - before[token][figure])
+                found[name, figure] = found[token, figure] = dearer
+    return found
 
 
 def grown_functions(before: Iterable[FunctionPrice], now: Iterable[FunctionPrice]) -> list[tuple[str, float, float]]:

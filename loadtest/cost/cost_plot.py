@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loadtest.cost.bytecodes import LIBRARIES, PACKAGES
-from loadtest.cost.price import Bytecodes, Prices
+from loadtest.cost.price import TOKEN, Bytecodes, Prices
 from loadtest.reports.plot_style import INK, PAPER, plain
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _COLOURS: Final = dict(
     zip((*PACKAGES, LIBRARIES), ("#4477aa", "#228833", "#ccbb44", "#66ccee", "#ee6677", "#bbbbbb"), strict=True)
 )
-_TOKEN: Final = " token"
 #: Inches of a bar, and of a picture's other parts.
 _BAR: Final = 0.34
 _REST: Final = 1.1
@@ -30,10 +29,10 @@ def draw_cost(found: Prices, path: Path) -> None:
     counted = {name: price.bytecodes for name, price in found.items() if price.bytecodes is not None}
     parts = {
         "bytecodes a request (of a stream: without its tokens)": {
-            name: bytecodes for name, bytecodes in counted.items() if not name.endswith(_TOKEN)
+            name: bytecodes for name, bytecodes in counted.items() if not name.endswith(TOKEN)
         },
         "bytecodes a token, with 8 streams at a time": {
-            name.removesuffix(_TOKEN): bytecodes for name, bytecodes in counted.items() if name.endswith(_TOKEN)
+            name.removesuffix(TOKEN): bytecodes for name, bytecodes in counted.items() if name.endswith(TOKEN)
         },
     }
     drawn = {title: part for title, part in parts.items() if part}

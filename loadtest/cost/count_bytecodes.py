@@ -13,7 +13,7 @@ from loadtest.cost.bytecodes import Baseline, FunctionPrice, Laps, baseline, pri
 from loadtest.cost.cost_stack import CostStack, cost_stack
 from loadtest.cost.counter_server import CounterClient, connected
 from loadtest.cost.load import Load, load, wait_for_phase
-from loadtest.cost.price import Price, Prices, summed
+from loadtest.cost.price import REQUEST, TOKEN, TOKENS, Price, Prices, summed
 from loadtest.cost.scenarios import LONG, WHOLE, Scenario
 from loadtest.load.processes import BenchError
 
@@ -24,8 +24,8 @@ _BASE_REQUESTS = 3
 _WARM_UP, _LAPS = 300, 250
 _STREAM_WARM_UP, _STREAM_LAPS = 3, 6
 #: A worker learns the lengths of 20 answers a second of a tenant, and of 50 at once after a rest. On a busy gateway
-#: that is one answer in a hundred, and no part of the price; in laps longer than this it is nearly every one.
-_LONGEST_LAP_SECONDS = 0.032
+#: that is one answer in a hundred, and no part of the price; in laps longer than this it is most of them.
+_LONGEST_LAP_SECONDS = 0.024
 _FEWEST_LAPS = 2
 _BUSY = "the machine is too busy to count"
 
@@ -51,9 +51,10 @@ def count_bytecodes(
                 base = base or _baseline(counter, requests)
                 if scenario.stream:
                     with_tokens, token = _retried(partial(_stream_window, counter, requests, base, stream_laps))
-                    request = _without_tokens(with_tokens, token, requests.tokens[LONG])
-                    found[f"{scenario.name} request"] = Price(summed(request))
-                    found[f"{scenario.name} token"] = Price(summed(token))
+                    tokens = requests.tokens[LONG]
+                    request = _without_tokens(with_tokens, token, tokens)
+                    found[f"{scenario.name}{REQUEST}"] = Price(summed(request), {TOKENS: tokens})
+                    found[f"{scenario.name}{TOKEN}"] = Price(summed(token))
                 else:
                     found[scenario.name] = Price(summed(_retried(partial(_window, counter, requests, base))))
     return found

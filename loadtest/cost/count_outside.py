@@ -7,7 +7,7 @@ from typing import Final
 from loadtest.cost import instructions, system_calls, wire
 from loadtest.cost.cost_stack import cost_stack
 from loadtest.cost.load import Load, load, wait_for_phase
-from loadtest.cost.price import Price, Prices, without_tokens
+from loadtest.cost.price import REQUEST, TOKEN, Price, Prices, without_tokens
 from loadtest.cost.scenarios import Scenario
 
 #: Does some work and returns what was counted meanwhile, by name.
@@ -110,7 +110,7 @@ def _enter(found: Prices, requests: Load, counted: Sequence[list[dict[str, float
             into.update(of_model)
     if scenario.stream:
         request, token = without_tokens(merged[0], merged[1], requests.lengths)
-        found[f"{scenario.name} request"] = Price(counts=request)
-        found[f"{scenario.name} token"] = Price(counts=token)
+        found[f"{scenario.name}{REQUEST}"] = Price(counts=request)
+        found[f"{scenario.name}{TOKEN}"] = Price(counts=token)
     else:
         found[scenario.name] = Price(counts=merged[0])

@@ -1,6 +1,7 @@
 """The price of a scenario: counts for a request and, of streams, for a token."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -23,8 +24,12 @@ class Price(msgspec.Struct):
     counts: dict[str, float] = {}
 
 
-#: By scenario; of streams by `SCENARIO request` and `SCENARIO token`.
+#: By scenario; of streams by the scenario with one of these behind it.
 Prices = dict[str, Price]
+REQUEST: Final = " request"
+TOKEN: Final = " token"
+#: A count of a stream's request: the tokens that its answer has, whose price has been taken from that of the request.
+TOKENS: Final = "tokens"
 
 
 def summed(functions: list[FunctionPrice]) -> Bytecodes:

@@ -12,7 +12,7 @@ from loadtest.cost.budget import (
     write_budget,
 )
 from loadtest.cost.bytecodes import LIBRARIES, PACKAGES, FunctionPrice
-from loadtest.cost.price import Bytecodes, Price, Prices
+from loadtest.cost.price import TOKENS, Bytecodes, Price, Prices
 from loadtest.load.processes import BenchError
 
 
@@ -54,6 +54,18 @@ def test_streams_are_counted_less_exactly() -> None:
     before = budget({"plain stream token": price(gateway=400.0, routing=100.0)})
     assert overdrafts(before, {"plain stream token": price(gateway=400.0, routing=109.0)}) == []
     assert len(overdrafts(before, {"plain stream token": price(gateway=413.0, routing=111.0)})) == 2
+
+
+def test_what_a_stream_s_request_wins_and_its_tokens_lose_is_a_matter_of_ticks() -> None:
+    def stream(request: float, token: float) -> Prices:
+        return {"s request": price({TOKENS: 50.0}, safety=request, gateway=4000.0), "s token": price(safety=token)}
+
+    before = budget(stream(1000.0, 140.0))
+    assert overdrafts(before, stream(1500.0, 130.0)) == []
+    assert overdrafts(before, stream(500.0, 150.0)) == []
+    assert [one.price for one in overdrafts(before, stream(1500.0, 140.0))] == ["s request"]
+    assert [one.price for one in overdrafts(before, stream(1000.0, 150.0))] == ["s token"]
+    assert [one.price for one in overdrafts(before, stream(1500.0, 134.0))] == ["s request"]
 
 
 def test_a_package_that_had_no_part_is_over_the_budget_when_it_gets_one() -> None:

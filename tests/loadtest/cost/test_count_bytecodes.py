@@ -8,6 +8,7 @@ from loadtest.cost.price import Prices
 from loadtest.cost.scenarios import SCENARIOS
 
 BUDGET = read_budget()
+_MORE_COUNTS = 2
 
 
 def counted(setup: str) -> Prices:
@@ -34,11 +35,11 @@ def test_requests_cost_no_more_than_the_budget_says(setup: str) -> None:
         assert packages["gateway"] > 50 and packages["routing"] > 50, name
         assert set(BUDGET.prices[name]) >= {f"bytecodes of {package}" for package in packages}
     over = overdrafts(BUDGET, found)
-    if over:
-        # What happens at a stream's start depends on how its tokens fall into ticks, which other work on the machine
-        # changes, and only adds to it: what is dearer is so each time it is counted.
-        again = {(one.price, one.figure) for one in overdrafts(BUDGET, counted(setup))}
-        over = [one for one in over if (one.price, one.figure) in again]
+    for _ in range(_MORE_COUNTS):
+        if over:
+            # Other work on the machine adds to what is done by time. What is dearer is so each time it is counted.
+            again = {(one.price, one.figure) for one in overdrafts(BUDGET, counted(setup))}
+            over = [one for one in over if (one.price, one.figure) in again]
     assert not over, (
         "\n".join(map(str, over))
         + "\n`penstock bench cost --against JSON` tells the functions. What is worth its price goes into "
