@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Mapping
 from http.client import HTTPResponse
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError
 from gateway.rollouts.comparison.answer import Answer
@@ -21,6 +21,21 @@ _MOST_BYTES: Final = 64 << 20
 #: How the answers are asked for in one piece.
 _STREAMING: Final = frozenset({"stream", "stream_options"})
 _NO_ROOM_FOR: Final = 0.25
+#: Statuses that are about one request, as where it is too long or a filter finds something in it.
+_OF_REQUEST: Final = frozenset({400, 413, 422})
+
+
+class QuestionRefused(LiveGatewayError):
+    """The gateway refuses one request for what is in it; others may be served."""
+
+
+class _Reply(NamedTuple):
+    """An answer of any status; `headers` have small letters, and `seconds` is what its attempt took."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    seconds: float
 
 
 class ReplayClient:
@@ -48,20 +63,19 @@ class ReplayClient:
         body = {name: value for name, value in entry.body.items() if name not in _STREAMING}
         if self._model:
             body["model"] = self._model
-        began = time.monotonic()
-        status, headers, answer = self._send(entry.path, body)
-        seconds = round(time.monotonic() - began, 6)
-        version = headers.get("x-penstock-version", "")
-        if status != 200:
-            return Result(id=entry.id, failure=_failure(status, answer), version=version, seconds=seconds)
+        reply = self._send(entry.path, body)
+        version, seconds = reply.headers.get("x-penstock-version", ""), reply.seconds
+        if reply.status != 200:
+            failure = _failure(reply.status, reply.body)
+            return Result(id=entry.id, failure=failure, version=version, seconds=seconds)
         if self._version and version != self._version:
             raise LiveGatewayError(f"{version or 'no version that is named'} answered in place of {self._version}")
         try:
-            found = read_answer(answer)
+            found = read_answer(reply.body)
         except NotAnAnswer as error:
-            failure = Failure(status, "not_an_answer", str(error))
+            failure = Failure(reply.status, "not_an_answer", str(error))
             return Result(id=entry.id, failure=failure, version=version, seconds=seconds)
-        prompt, completion = _usage(answer)
+        prompt, completion = _usage(reply.body)
         return Result(
             id=entry.id,
             answer=found,
@@ -72,22 +86,25 @@ class ReplayClient:
         )
 
     def answer(self, body: Mapping[str, Any]) -> Answer:
-        """Ask a chat. Raises LiveGatewayError."""
-        status, _, answer = self._send("/v1/chat/completions", body)
-        if status != 200:
-            raise self._gateway.refusal(status, answer)
+        """Ask a chat. Raises QuestionRefused and LiveGatewayError."""
+        reply = self._send("/v1/chat/completions", body)
+        if reply.status != 200:
+            refusal = self._gateway.refusal(reply.status, reply.body)
+            if reply.status in _OF_REQUEST:
+                raise QuestionRefused(str(refusal), refusal.code)
+            raise refusal
         try:
-            return read_answer(answer)
+            return read_answer(reply.body)
         except NotAnAnswer as error:
             raise LiveGatewayError(f"{body['model']}: {error}") from error
 
     def embeddings(self, model: str, texts: list[str]) -> list[list[float]]:
         """Embed texts. Raises LiveGatewayError."""
-        status, _, answer = self._send("/v1/embeddings", {"model": model, "input": texts, "encoding_format": "float"})
-        if status != 200:
-            raise self._gateway.refusal(status, answer)
+        reply = self._send("/v1/embeddings", {"model": model, "input": texts, "encoding_format": "float"})
+        if reply.status != 200:
+            raise self._gateway.refusal(reply.status, reply.body)
         try:
-            data = sorted(json.loads(answer)["data"], key=lambda each: each["index"])
+            data = sorted(json.loads(reply.body)["data"], key=lambda each: each["index"])
             found = [[float(number) for number in each["embedding"]] for each in data]
         except (ValueError, KeyError, TypeError) as error:
             raise LiveGatewayError(f"what the model {model} answered are no embeddings") from error
@@ -95,15 +112,17 @@ class ReplayClient:
             raise LiveGatewayError(f"the model {model} gave {len(found)} embeddings for {len(texts)} texts")
         return found
 
-    def _send(self, path: str, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    def _send(self, path: str, body: Mapping[str, Any]) -> _Reply:
         data = json.dumps(body).encode()
         for number in range(_TRIES):
             last = number == _TRIES - 1
+            began = time.monotonic()
             try:
                 with self._gateway.open_response("POST", path, data, self._headers) as response:
                     status, answer = response.status, response.read(_MOST_BYTES)
                     if status not in _LATER or last or response.headers.get("x-should-retry") == "false":
-                        return status, {name.lower(): value for name, value in response.headers.items()}, answer
+                        headers = {name.lower(): value for name, value in response.headers.items()}
+                        return _Reply(status, headers, answer, round(time.monotonic() - began, 6))
                     wait = _wait(response, number)
             except LiveGatewayError:
                 if last:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.cli.replay.replay_client import ReplayClient
+from gateway.cli.replay.replay_client import QuestionRefused, ReplayClient
 from gateway.rollouts.comparison.similarity import cosine
 from gateway.rollouts.replay.corpus import BadLines, Corpus, Entry
 from gateway.rollouts.replay.judge import question, verdict
@@ -92,8 +92,11 @@ def _judged(
         entry, one, other = pairs[place]
         assert one.answer is not None, "the pair was chosen for its answers"
         assert other.answer is not None, "the pair was chosen for its answers"
-        straight = client.answer(question(judge, entry, one.answer, other.answer)).text
-        swapped = client.answer(question(judge, entry, other.answer, one.answer)).text
+        try:
+            straight = client.answer(question(judge, entry, one.answer, other.answer)).text
+            swapped = client.answer(question(judge, entry, other.answer, one.answer)).text
+        except QuestionRefused:
+            return "unreadable"
         return verdict(straight, swapped)
 
     places = [
@@ -102,11 +105,15 @@ def _judged(
         if one.answer is not None and other.answer is not None and not same[place]
     ]
     found: dict[int, Judged] = {}
-    with ThreadPoolExecutor(_QUESTIONS) as pool:
+    pool = ThreadPoolExecutor(_QUESTIONS)
+    try:
         for place, judged in zip(places, pool.map(ask, places), strict=True):
             found[place] = judged
             if show is not None:
                 show(len(found), f"{len(found)} of {len(places)} judged")
+    finally:
+        # Where one fails, or the command is interrupted, the others are not asked.
+        pool.shutdown(wait=False, cancel_futures=True)
     return found
 
 

@@ -22,7 +22,7 @@ from gateway.rollouts.replay.recording import LOOK_SECONDS, Recording, Recording
 from gateway.rollouts.replay.redaction import NotRedactable, Redaction, usual_redaction
 from gateway.store.store_client import Store
 from observability.terminal import fail
-from protos.errors import FilterFailed
+from protos.errors import FilterFailed, StoreUnavailable
 
 #: Lines that are taken from the store at once.
 _PART: Final = 100
@@ -122,7 +122,9 @@ async def _live(store: Store, config: Config, arguments: argparse.Namespace) -> 
     except OSError as error:
         return fail("replay", f"{arguments.output}: {error.strerror or error}")
     finally:
-        await recordings.end(recording)
+        # Without its command a recording ends by itself, soon.
+        with contextlib.suppress(StoreUnavailable):
+            await recordings.end(recording)
     print(f"{arguments.output}: {taken[0]} requests")
     return 0 if taken[0] else fail("replay", "no request came that may be recorded")
 
@@ -131,15 +133,27 @@ async def _take(
     recordings: Recordings, recording: Recording, file: BinaryIO, arguments: argparse.Namespace, taken: list[int]
 ) -> None:
     """Write what workers hand in until there is enough or time is over; `taken` counts it."""
-    until, most = time.monotonic() + arguments.seconds, arguments.count
+    until, most, away = time.monotonic() + arguments.seconds, arguments.count, False
     with progress(f"recording {recording.model}", 0, most) as show:
         while taken[0] < most and time.monotonic() < until:
-            lines = await recordings.take(min(_PART, most - taken[0]))
+            lines: list[bytes] = []
+            runs, note = True, ""
+            try:
+                lines = await recordings.take(min(_PART, most - taken[0]))
+                runs = await recordings.renew(recording)
+            except StoreUnavailable as error:
+                # What has been recorded is worth more than the seconds for which the store is away.
+                if not away:
+                    print(
+                        f"penstock replay: recording waits for the store: {error.__cause__ or error}", file=sys.stderr
+                    )
+                note = "the store does not answer"
+            away = bool(note)
             for line in lines:
                 file.write(line + b"\n")
             taken[0] += len(lines)
-            show(taken[0], "")
-            if not await recordings.renew(recording):
+            show(taken[0], note)
+            if not runs:
                 print("penstock replay: another recording has begun", file=sys.stderr)
                 break
             if len(lines) < _PART:

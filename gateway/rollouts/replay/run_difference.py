@@ -13,7 +13,8 @@ from gateway.rollouts.comparison.difference_sums import DifferenceReport, counts
 from gateway.rollouts.replay.corpus import Entry
 from gateway.rollouts.replay.run_file import Result
 
-#: What a judge says of a candidate's answer; `unreadable`: the judge's own answer was not what it was asked for.
+#: What a judge says of a candidate's answer; `unreadable`: the judge's own answer was not what it was asked for, or it
+#: was refused the question.
 Judged = Literal["better", "same", "worse", "unreadable"]
 
 
@@ -21,7 +22,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """Thresholds of the difference between two runs.
 
     `similar` is the similarity from which on texts count as alike; the others are shares: the least that are `alike`,
-    and the most that `failed`, are `broken` or were judged `worse`.
+    and the most that `failed`, are `broken` or were judged `worse`, of those that the judge's replies were readable
+    for.
     """
 
     similar: float = 0.8
@@ -134,11 +136,14 @@ def _violations(report: DifferenceReport, judged: Counter[Judged], missing: int,
     broken = report.broken / report.compared
     if broken > thresholds.broken:
         found.append(f"{broken:.1%} of the answers are broken JSON or calls, more than {thresholds.broken:.1%}")
-    asked = judged.total()
-    if asked and judged["worse"] / asked > thresholds.worse:
+    readable = judged.total() - judged["unreadable"]
+    if readable and judged["worse"] / readable > thresholds.worse:
         found.append(
-            f"{judged['worse'] / asked:.1%} of the answers were judged worse, more than {thresholds.worse:.1%}"
+            f"{judged['worse'] / readable:.1%} of the answers were judged worse, more than {thresholds.worse:.1%}"
         )
+    if readable < judged["unreadable"]:
+        # A judge that says nothing is no judge that finds nothing.
+        found.append(f"{judged['unreadable']} of the judge's {judged.total()} verdicts are unreadable, more than half")
     return found
 
 

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -168,3 +169,50 @@ def test_a_run_whose_requests_have_all_failed_is_no_success(tmp_path: Path, caps
         run.unlink()
         answered.add("2")
         assert main(["replay", "run", str(corpus), "--url", url, "--output", str(run)]) == 0
+
+
+def test_a_judge_that_is_refused_a_question_has_no_verdict_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, run, refused = corpus_of(tmp_path, capsys, 5), tmp_path / "run", {"0", "1"}
+
+    def answer(body: dict[str, Any], headers: dict[str, str]) -> tuple[int, str]:
+        text = body["messages"][-1]["content"]
+        if body["model"] == "judge" and any(f"recorded {number}" in text for number in refused):
+            return 400, "context_length_exceeded"
+        return judged(body, headers)
+
+    with standing_in(answer) as (gateway, url):
+        assert main(["replay", "run", str(corpus), "--url", url, "--output", str(run)]) == 0
+        diff = ["replay", "diff", str(corpus), str(run), "--url", url, "--judge", "judge", "--alike", "0", "--json"]
+        capsys.readouterr()
+        assert main([*diff, "--worse", "1"]) == 0
+        assert json.loads(capsys.readouterr().out)["judged"] == {"unreadable": 2, "worse": 3}
+        refused.add("2")
+        assert main([*diff, "--worse", "1"]) == 1
+        assert "3 of the judge's 5 verdicts are unreadable" in capsys.readouterr().out
+        # What is refused for another reason would be refused for all.
+        gateway.answer = lambda *_: (401, "invalid_api_key")
+        assert main(diff) == 2
+        assert "No." in capsys.readouterr().err
+
+
+def test_seconds_are_those_of_the_attempt_that_was_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, run = corpus_of(tmp_path, capsys, 1), tmp_path / "run"
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def answer(*_: object) -> tuple[int, str]:
+        now[0] += 0.5
+        return (503, "no_capacity") if now[0] < 2.0 else (200, "x")
+
+    monkeypatch.setattr(replay_client, "_NO_ROOM_FOR", 0.25)
+    monkeypatch.setattr(replay_client, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    with standing_in(answer) as (_, url):
+        assert main(["replay", "run", str(corpus), "--url", url, "--output", str(run)]) == 0
+    assert now[0] > 2.0
+    assert read_run(run).results["c0"].seconds == 0.5
