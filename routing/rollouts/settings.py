@@ -143,8 +143,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(
             gt=0,
             le=10,
-            description="Smallest difference of interest, as a part of the stable version's value: the sample that is "
-            "still needed is worked out for it.",
+            description="Smallest difference of interest, as a part of the stable version's value: versions are as "
+            "good where it is ruled out, and the sample that is still needed is worked out for it.",
         ),
     ] = 0.05
 

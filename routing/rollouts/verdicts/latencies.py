@@ -64,14 +64,6 @@ def compare_sizes(
     return _judged(seen, line, error, log1p(tolerated), _SPREAD, concern)
 
 
-def more_for_size(moments: Sequence[Moment], measure: str, error: float, effect: float) -> float | None:
-    """Return how many times as many requests besides would tell a difference by the part `effect`; None: not known."""
-    found = blocks(moments, measure)
-    line = fit_blocks(found, [1.0] * len(found), ())
-    margin = None if line is None else line.margin(error, _SPREAD)
-    return None if margin is None else max((margin / log1p(effect)) ** 2 - 1.0, 0.0)
-
-
 def compare_trends(moments: Sequence[Moment], measure: str, error: float) -> Comparison | None:
     """Compare by how much the candidate's latencies grow in a minute, beside the baseline's; None: too early."""
     found = blocks(moments, measure)

@@ -48,8 +48,8 @@ def compare_rates(
     )
 
 
-def more_for_rate(moments: Sequence[Moment], measure: str, error: float, effect: float) -> float | None:
-    """Return how many times as many requests besides would tell a difference by the part `effect`.
+def more_for_rate(moments: Sequence[Moment], measure: str, error: float, margin: float) -> float | None:
+    """Return how many times as many requests besides would make the ratio's logarithm known to within `margin`.
 
     None: it has not happened at both versions, so that nobody knows how often it does.
     """
@@ -57,7 +57,7 @@ def more_for_rate(moments: Sequence[Moment], measure: str, error: float, effect:
     if not events or not others:
         return None
     variance = 1.0 / events + 1.0 / others
-    return max(-2.0 * log(error) * variance / log(1.0 + effect) ** 2 - 1.0, 0.0)
+    return -2.0 * log(error) * variance / margin**2 - 1.0
 
 
 def check_error_rate(baseline: Measures, candidate: Measures, error: float, bound: float) -> Comparison:

@@ -163,6 +163,29 @@ def test_how_many_more_requests_it_takes_is_not_made_up() -> None:
     assert (few.needed, few.needed_baseline) == (1000, 1920)
 
 
+@pytest.mark.parametrize(("accepted", "kind"), [(26, "better"), (15, "worse"), (20, "as_good")])
+def test_an_ab_test_is_as_good_only_where_the_difference_of_interest_is_ruled_out(accepted: int, kind: str) -> None:
+    bounds = Bounds(goal=Goal(measure="accepted", better="higher", effect=0.3))
+    theirs, ours = Measures(), Measures()
+    kinds: list[str] = []
+    needed: list[int | None] = []
+    for number in range(1, 41):
+        for found, times in ((theirs, 20), (ours, accepted)):
+            counts = {"requests": 100, "answers": 100, "accepted": times}
+            found.slices[number * 10] = Slice(counts=counts)
+        verdict = judge(theirs, ours, bounds, number * 10.0)
+        kinds.append(verdict.kind)
+        needed.append(verdict.needed)
+    assert sorted(set(kinds), key=kinds.index) == ["inconclusive", kind]
+    decided = kinds.index(kind)
+    assert "inconclusive" not in kinds[decided:]
+    # What is said to be needed is about what it takes.
+    for at in (3, 6):
+        told = needed[at]
+        assert told is not None
+        assert 0.5 < told / (100 * (decided - at)) < 2.0
+
+
 def test_an_ab_test_goes_by_its_goal_and_says_what_it_needs() -> None:
     bounds = Bounds(goal=Goal(measure="accepted", better="higher", effect=0.3))
     early = compared({}, slices=12, bounds=bounds, accepted=0.2)
