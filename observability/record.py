@@ -89,6 +89,8 @@ class RequestRecord(msgspec.Struct):
     asked_model: str = ""
     #: The id of the request whose copy this is, which a candidate answered for nobody; empty: it is a client's.
     shadow_of: str = ""
+    #: It stands behind all others' requests, as a batch's do: its times are those of the room that these leave.
+    background: bool = False
     stream: bool = False
     sequences: int = 1
     #: Salted hashes in hexadecimal: of the body as received, and of the answers' texts as they were shown.

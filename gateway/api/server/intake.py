@@ -128,6 +128,7 @@ class IncomingRequest:
         self.caller = await self._intake.identify(self.exchange, self._endpoint)
         if self.exchange.background:
             self.caller = self._intake.in_background(self.caller)
+            self.exchange.record.background = True
         return self
 
     async def __aexit__(

@@ -42,6 +42,7 @@ class InternalExchange(HttpExchange):
         self.written: list[bytes] = []
         super().__init__(scope, self._give, self._take, sampler, endpoint)
         self.caller = caller
+        self.record.background = caller.background
 
     @property
     def answer(self) -> bytes:

@@ -29,6 +29,8 @@ _ANSWERED: Final = frozenset((Outcome.OK, Outcome.CUT))
 #: What a version is to blame for, or at least its room: not the store, and nothing that clients have done.
 _FAILED: Final = FAILURES - {Outcome.STORE_ERROR}
 _COUNTED: Final = _ANSWERED | _FAILED | {Outcome.CLIENT_GONE}
+#: What becomes of requests in the background wherever others need the room; who made them tries again.
+_OF_ROOM: Final = frozenset((Outcome.SHED, Outcome.TIMEOUT, Outcome.CLIENT_GONE))
 _TRUNCATED: Final = FinishReason.LENGTH.value
 
 
@@ -45,7 +47,7 @@ class Answered(NamedTuple):
 
 _Group = list[RequestRecord]
 #: What requests have in common that are counted together, beside their slice and their stratum.
-_IN_COMMON: Final = attrgetter("model", "version", "rollout_epoch", "outcome")
+_IN_COMMON: Final = attrgetter("model", "version", "rollout_epoch", "outcome", "background")
 _WALL, _PROMPT, _FAILED_VERSION = attrgetter("wall"), attrgetter("prompt_tokens"), attrgetter("failed_version")
 _ARRIVED, _FIRST, _LAST = attrgetter("arrived"), attrgetter("first_token"), attrgetter("last_token")
 _COMPLETION, _SEQUENCES, _CACHED = attrgetter("completion_tokens"), attrgetter("sequences"), attrgetter("cached_tokens")
@@ -59,6 +61,9 @@ class VersionCounter:
 
     `changed` names what has changed since it was last emptied: a rollout, a version and a slice's begin. `answered`
     gathers answers until somebody takes them.
+
+    Of requests in the background neither times nor refusals for want of room count: they are served with what others
+    leave, and each version leaves something else.
     """
 
     def __init__(self, split_of: Callable[[str], Split | None], clock: Callable[[], float]) -> None:
@@ -81,18 +86,21 @@ class VersionCounter:
         records, self._waiting = self._waiting, []
         for record in compress(records, map(_FAILED_VERSION, records)):
             split = self._split_of(record.asked_model)
-            if _is_compared(split, record.failed_version, record.failed_epoch):
+            if not record.background and _is_compared(split, record.failed_version, record.failed_epoch):
                 self._count_failed(split, record)
-        groups: defaultdict[tuple[tuple[str, str, int, Outcome], float, int], _Group] = defaultdict(list)
+        groups: defaultdict[tuple[tuple[str, str, int, Outcome, bool], float, int], _Group] = defaultdict(list)
         slices = map(floordiv, map(_WALL, records), repeat(SLICE_SECONDS))
         kinds = zip(map(_IN_COMMON, records), slices, map(stratum_of, map(_PROMPT, records)), strict=True)
         _exhaust(map(list.append, map(groups.__getitem__, kinds), records))
-        for ((model, version, epoch, outcome), number, stratum), group in groups.items():
-            split = self._split_of(model) if version and outcome in _COUNTED else None
+        for ((model, version, epoch, outcome, background), number, stratum), group in groups.items():
+            counted = _COUNTED - _OF_ROOM if background else _COUNTED
+            split = self._split_of(model) if version and outcome in counted else None
             if _is_compared(split, version, epoch) and (divided := _divided(split, group)):
                 piece = self._piece(split.salt, version, int(number) * SLICE_SECONDS)
                 piece.epoch = max(piece.epoch, epoch)
                 _count(piece, stratum, outcome, divided)
+                if not background:
+                    _time(piece, stratum, outcome, divided)
                 if outcome in _ANSWERED:
                     self.answered += _answered(divided, split.salt, version)
 
@@ -137,7 +145,6 @@ def _count(piece: Slice, stratum: int, outcome: Outcome, group: _Group) -> None:
         count(f"error.{outcome.value}", number)
     elif outcome is Outcome.CLIENT_GONE:
         count(outcome.value, number)
-    _time(piece, stratum, outcome, group)
     if outcome not in _ANSWERED:
         return
     count(ANSWERS, number)

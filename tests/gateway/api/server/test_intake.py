@@ -331,6 +331,7 @@ async def test_a_request_may_stand_behind_all_others() -> None:
     for value in (b"true", b"true", b"no"):
         async with bench.open(Wire().exchange((b"x-penstock-background", value))) as incoming:
             found.append(incoming.caller)
+            assert incoming.exchange.record.background == incoming.caller.background
     first, second, other = found
     assert first is second
     assert (first.background, first.rank, first.queue_name) == (True, 2, "default/background")

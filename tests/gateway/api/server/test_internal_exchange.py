@@ -1,17 +1,19 @@
 import asyncio
 import contextlib
 import time
+from types import SimpleNamespace
 from typing import Any
 
 from gateway.api.server.internal_exchange import InternalExchange
 from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone
 
-CALLER: Any = None
+CALLER: Any = SimpleNamespace(background=True)
 
 
 async def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
     exchange = InternalExchange(CALLER, "/v1/inner", b"{}", HeadSampler(None), "chat")
+    assert exchange.record.background
 
     async def serve() -> None:
         await exchange.body(100)

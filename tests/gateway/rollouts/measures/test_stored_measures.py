@@ -69,6 +69,29 @@ async def test_workers_measures_add_up_and_a_report_that_comes_twice_counts_once
         assert (piece.moments["tpot"][1].count, piece.replicas, piece.epoch) == (4, {"v2-0": 6}, 3)
 
 
+def test_requests_in_the_background_have_no_times_and_wait_for_room_at_nobody_s_cost() -> None:
+    counter = VersionCounter(lambda model: SPLIT if model == "m" else None, Clock())
+    fell = {"model": "other", "asked_model": "m", "rollout_epoch": 0, "failed_version": "v2", "failed_epoch": 3}
+    late = record(2, first_token=900.0, last_token=901.0, checks=("calls", "invalid_calls"))
+    ends = (Outcome.SHED, Outcome.TIMEOUT, Outcome.CLIENT_GONE, Outcome.REPLICA_ERROR)
+    refused = [record(3, outcome=end, first_token=0.0, last_token=0.0, finish="") for end in ends]
+    background = [late, *refused, record(4, "", **fell)]
+    for each in background:
+        each.background = True
+    counter.take([record(1), *background])
+    counter.settle()
+    mine = counter.measures["r1", "v2"]
+    counted = {name: mine.total(name) for name in ("requests", "answers", "failed", "client_gone", "invalid_calls")}
+    assert counted == {"requests": 3, "answers": 2, "failed": 1, "client_gone": 0, "invalid_calls": 1}
+    (piece,) = mine.slices.values()
+    assert {measure: piece.moments[measure][1].count for measure in ("ttft", "tpot", "seconds")} == {
+        "ttft": 1,
+        "tpot": 1,
+        "seconds": 1,
+    }
+    assert piece.moments["output_tokens"][1].count == 2
+
+
 def test_a_failure_that_a_fallback_hides_from_the_client_is_its_versions() -> None:
     counter = VersionCounter(lambda model: SPLIT if model == "m" else None, Clock())
     fell = {"model": "other", "asked_model": "m", "rollout_epoch": 0, "failed_version": "v2", "failed_epoch": 3}
