@@ -122,7 +122,8 @@ class _Model:
 
     def take(self, record: RequestRecord) -> None:
         if not record.replica:
-            self._refused += record.outcome in _REFUSED
+            # One in the background is tried again until others leave room: it has come only once.
+            self._refused += record.outcome in _REFUSED and not record.background
             return
         if not record.first_token or not record.completion_tokens:
             return
@@ -136,6 +137,9 @@ class _Model:
             sums[5] += record.prompt_tokens
             sums[6] += record.cached_tokens
             sums[7] += record.completion_tokens
+        if record.background:
+            # Nobody waits for it: its times are no reason for more replicas.
+            return
         target = self._targets.first_token(record.prompt_tokens)
         self._ttft[bucket_of((record.first_token - record.arrived) / target)] += 1
         tokens = record.completion_tokens / max(record.sequences, 1)

@@ -106,6 +106,16 @@ def test_arrivals_are_what_was_admitted_what_waits_and_what_was_refused_for_want
     assert worker.report().arrivals == 10
 
 
+def test_requests_in_the_background_are_work_and_their_times_and_refusals_are_nobody_s() -> None:
+    worker = Worker()
+    worker.report()
+    late = record(first_token=30.0, last_token=90.0, background=True)
+    worker.counter.take([record(), late, record(replica="", outcome=Outcome.SHED, background=True)])
+    report = worker.report(0.0)
+    assert (report.arrivals, report.ended, report.output_tokens) == (0, 2.0, 22.0)
+    assert (sum(report.ttft), sum(report.tpot)) == (1, 1)
+
+
 def test_long_requests_are_told_apart_where_replicas_change_their_shapes() -> None:
     worker = Worker()
     worker.queue.needs = [(90_000, 3.0), (900, 9.0), (300_000, 1.0)]
