@@ -22,6 +22,8 @@ class Outcome(enum.Enum):
     LIMITED = "limited"
     #: Shed: more work than is admitted.
     SHED = "shed"
+    #: No room for a request in the background, which takes what others leave and is tried again.
+    DEFERRED = "deferred"
     CLIENT_GONE = "client_gone"
     TIMEOUT = "timeout"
     REPLICA_ERROR = "replica_error"
@@ -49,11 +51,11 @@ _BY_CODE: Final = {
 }
 
 
-def outcome_of(error: PenstockError) -> Outcome:
-    """Map an error to its outcome."""
+def outcome_of(error: PenstockError, *, background: bool = False) -> Outcome:
+    """Map the error of a request, in the background or not, to its outcome."""
     known = _BY_CODE.get(error.code or "")
     if known is not None and error.source is not Source.REPLICA:
-        return known
+        return Outcome.DEFERRED if background and known is Outcome.SHED else known
     if error.source is Source.REPLICA:
         return Outcome.REPLICA_ERROR
     if error.source is Source.STORE:

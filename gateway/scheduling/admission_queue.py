@@ -428,7 +428,7 @@ class AdmissionQueue:
             self._shed(next(reversed(lowest)), "The model is at its capacity and too many requests wait.")
 
     def _shed(self, waiter: Waiter, message: str) -> None:
-        self.admissions[waiter.request.rank, "shed"] += 1
+        self.admissions[waiter.request.rank, waiter.refusal] += 1
         retry_after = self._rate.retry_after(self._queue.cost, self._clock())
         waiter.fail(Overloaded(f"{message} Try again later.", retry_after=retry_after))
 

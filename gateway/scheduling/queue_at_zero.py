@@ -77,7 +77,7 @@ class QueueAtZero(AdmissionQueue):
         if not self.awaits(waiter.route.needs):
             super()._shed(waiter, message)
             return
-        self.admissions[waiter.request.rank, "shed"] += 1
+        self.admissions[waiter.request.rank, waiter.refusal] += 1
         seconds = max(1.0, self.first_replica_in())
         again = f"Try again in {math.ceil(seconds)} seconds."
         if waiter.until > self._clock():

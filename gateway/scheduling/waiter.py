@@ -28,6 +28,11 @@ class Waiter(PendingRequest):
         self.future: asyncio.Future[Admission] = asyncio.get_running_loop().create_future()
 
     @property
+    def refusal(self) -> str:
+        """The result of an admission that is refused for want of room."""
+        return "deferred" if self.tenant.background else "shed"
+
+    @property
     def failed(self) -> bool:
         """Whether the wait has ended with an error."""
         return self.future.done() and not self.future.cancelled() and self.future.exception() is not None

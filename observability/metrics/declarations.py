@@ -16,7 +16,7 @@ REPLICA_STATES: Final = (
 )
 TOKEN_KINDS: Final = ("input", "cached", "output", "reasoning", "rejected")
 PREFIX_KINDS: Final = ("prompt", "predicted", "cached")
-ADMISSION_RESULTS: Final = ("at_once", "waited", "shed")
+ADMISSION_RESULTS: Final = ("at_once", "waited", "shed", "deferred")
 RESERVATION_RESULTS: Final = ("granted", "refused", "failed_open", "failed_closed")
 
 _POOL: Final = ("model", "pool")
@@ -164,7 +164,7 @@ FILTER_HELD_SECONDS: Final = Metric(
 ADMISSIONS: Final = Metric(
     "admissions_total",
     "counter",
-    "Requests that got their turn at once, after waiting, or not at all.",
+    "Requests that got their turn at once, after waiting, or not at all (`deferred`: in the background).",
     ("model", "tier", "result"),
     "{request}",
 )

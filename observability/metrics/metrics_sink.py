@@ -23,7 +23,8 @@ MOST_ENDPOINTS: Final = 32
 FAILURES_KEPT: Final = 48
 MISTAKES_KEPT: Final = 16
 ROUTED_KEPT: Final = 32
-_FINE: Final = (Outcome.OK, Outcome.CUT)
+#: Not among the last failures: an answer, or another try.
+_FINE: Final = (Outcome.OK, Outcome.CUT, Outcome.DEFERRED)
 
 _TENANT: Final = attrgetter("tenant")
 _MODEL: Final = attrgetter("model")

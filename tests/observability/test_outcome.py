@@ -37,3 +37,9 @@ def test_an_error_has_its_outcome(error: PenstockError, outcome: Outcome) -> Non
 def test_every_failure_of_the_service_is_a_status_above_499() -> None:
     failed = {outcome for error, outcome in BY_ERROR if error.status >= 500}
     assert failed == FAILED
+
+
+def test_a_request_in_the_background_that_finds_no_room_is_no_failure_of_the_service() -> None:
+    assert outcome_of(errors.Overloaded("x"), background=True) is Outcome.DEFERRED
+    assert outcome_of(errors.ReplicaUnavailable("x"), background=True) is outcome_of(errors.ReplicaUnavailable("x"))
+    assert Outcome.DEFERRED not in FAILED

@@ -15,6 +15,7 @@ OUTCOME_COLORS: Final = {
         Outcome.DENIED: "dark-blue",
         Outcome.LIMITED: BLUE,
         Outcome.CLIENT_GONE: "light-blue",
+        Outcome.DEFERRED: "light-yellow",
         Outcome.SHED: YELLOW,
         Outcome.TIMEOUT: ORANGE,
         Outcome.REPLICA_ERROR: RED,
@@ -22,8 +23,10 @@ OUTCOME_COLORS: Final = {
         Outcome.INTERNAL_ERROR: "dark-purple",
     }.items()
 }
-#: Outcomes that say nothing about the service: the client's own doing.
-NOT_COUNTED: Final = frozenset((Outcome.INVALID, Outcome.DENIED, Outcome.LIMITED, Outcome.CLIENT_GONE))
+#: Outcomes that say nothing about the service: the client's own doing, and what takes only the room that others leave.
+NOT_COUNTED: Final = frozenset(
+    (Outcome.INVALID, Outcome.DENIED, Outcome.LIMITED, Outcome.CLIENT_GONE, Outcome.DEFERRED)
+)
 FAILURES: Final = tuple(sorted(outcome.value for outcome in FAILED))
 COUNTED: Final = tuple(sorted(outcome.value for outcome in Outcome if outcome not in NOT_COUNTED))
 

@@ -102,7 +102,8 @@ def _requests() -> tuple[Panel, ...]:
         lines(
             "Requests by outcome",
             "How requests end. `ok` and `cut` have an answer; the client is at fault in `invalid`, `denied`, `limited` "
-            "and `client_gone`; the service is in `shed`, `timeout`, `replica_error`, `store_error`, `internal_error`.",
+            "and `client_gone`; `deferred` is in the background and is tried again; the service is in "
+            "`shed`, `timeout`, `replica_error`, `store_error`, `internal_error`.",
             [Query(CHOSEN.rate(m.REQUESTS, "outcome"), "{{outcome}}")],
             "reqps",
             stacked=True,

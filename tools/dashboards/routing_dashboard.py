@@ -49,12 +49,13 @@ def _decisions() -> tuple[Panel, ...]:
         ),
         lines(
             "Turns",
-            "How requests got their turn: at once, after waiting at the gateway, or not at all (`shed`).",
+            "How requests got their turn: at once, after waiting at the gateway, or not at all (`shed`; "
+            "`deferred`: in the background, and tried again).",
             [Query(CHOSEN.rate(m.ADMISSIONS, "result"), "{{result}}")],
             "reqps",
             stacked=True,
             width=12,
-            colors={"at_once": GREEN, "waited": ORANGE, "shed": RED},
+            colors={"at_once": GREEN, "waited": ORANGE, "shed": RED, "deferred": "light-yellow"},
         ),
         lines(
             "Sequences by replica",

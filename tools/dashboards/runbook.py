@@ -51,7 +51,8 @@ def _promises(objectives: Objectives) -> Iterator[str]:
     for objective in objectives.all:
         yield f"- **{objective.title}**: at most {100 * objective.budget:g} % {objective.bad}."
     yield "\n" + _wrapped(
-        "Requests that are the client's own doing (`invalid`, `denied`, `limited`, `client_gone`) do not count. The "
+        "Requests that are the client's own doing (`invalid`, `denied`, `limited`, `client_gone`), and those in the "
+        "background that found no room (`deferred`), do not count. The "
         f"part that is bad is recorded over {', '.join(WINDOWS)}. An alert fires while both of its windows are above "
         "its factor of the error budget, as in [Google's workbook](https://sre.google/workbook/alerting-on-slos/):"
     )

@@ -7,7 +7,7 @@ const PAST_SECONDS = 300;
 const STALE_MS = 4000;
 const HIDDEN_MS = 60000;
 const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15000];
-const MILD = new Set(["limited", "invalid", "denied", "filtered", "cut", "client_gone"]);
+const MILD = new Set(["limited", "invalid", "denied", "filtered", "cut", "client_gone", "deferred"]);
 const STATES = {
   ready: ["●", "good"], returning: ["◐", "good"], parked: ["▪", "good"], draining: ["▽", "warn"], drained: ["○", "warn"], probing: ["◌", "warn"],
   connecting: ["…", "bad"], refused: ["⊘", "bad"], wedged: ["■", "bad"], ejected: ["✕", "bad"], unknown: ["?", "warn"],

@@ -424,7 +424,8 @@ class HttpExchange:
     def note_failure(self, error: PenstockError) -> None:
         """Record the error that the request ended with, and the details of a server error, which clients do not get."""
         record = self.record
-        record.outcome, record.status, record.code = outcome_of(error), error.status, error.code or ""
+        record.outcome = outcome_of(error, background=record.background)
+        record.status, record.code = error.status, error.code or ""
         if error.status >= 500:
             # Only the store's causes are known to contain nothing of the request.
             stored = error.__cause__ if isinstance(error, StoreUnavailable) else None

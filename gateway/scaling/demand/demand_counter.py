@@ -122,8 +122,7 @@ class _Model:
 
     def take(self, record: RequestRecord) -> None:
         if not record.replica:
-            # One in the background is tried again until others leave room: it has come only once.
-            self._refused += record.outcome in _REFUSED and not record.background
+            self._refused += record.outcome in _REFUSED
             return
         if not record.first_token or not record.completion_tokens:
             return

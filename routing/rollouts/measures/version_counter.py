@@ -30,7 +30,7 @@ _ANSWERED: Final = frozenset((Outcome.OK, Outcome.CUT))
 _FAILED: Final = FAILURES - {Outcome.STORE_ERROR}
 _COUNTED: Final = _ANSWERED | _FAILED | {Outcome.CLIENT_GONE}
 #: What becomes of requests in the background wherever others need the room; who made them tries again.
-_OF_ROOM: Final = frozenset((Outcome.SHED, Outcome.TIMEOUT, Outcome.CLIENT_GONE))
+_OF_ROOM: Final = frozenset((Outcome.TIMEOUT, Outcome.CLIENT_GONE))
 _TRUNCATED: Final = FinishReason.LENGTH.value
 
 

@@ -110,7 +110,7 @@ def test_requests_in_the_background_are_work_and_their_times_and_refusals_are_no
     worker = Worker()
     worker.report()
     late = record(first_token=30.0, last_token=90.0, background=True)
-    worker.counter.take([record(), late, record(replica="", outcome=Outcome.SHED, background=True)])
+    worker.counter.take([record(), late, record(replica="", outcome=Outcome.DEFERRED, background=True)])
     report = worker.report(0.0)
     assert (report.arrivals, report.ended, report.output_tokens) == (0, 2.0, 22.0)
     assert (sum(report.ttft), sum(report.tpot)) == (1, 1)

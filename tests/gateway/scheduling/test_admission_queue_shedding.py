@@ -27,6 +27,19 @@ async def test_a_tenants_own_bound_sheds_only_its_own(bound: int) -> None:
     bench.check_empty()
 
 
+async def test_a_request_in_the_background_that_finds_no_room_is_deferred() -> None:
+    bench = Bench("p/0")
+    turns = bench.fill()
+    for tenant in ("a", "a/background"):
+        with pytest.raises(Overloaded):
+            await bench.admission_queue.enter(bench.request(tenant, max_waiting=0), RequestHandle())
+    refused = {result: count for (_, result), count in bench.admission_queue.admissions.items() if result != "at_once"}
+    assert refused == {"shed": 1, "deferred": 1}
+    for admission in turns:
+        admission.release(0)
+    bench.check_empty()
+
+
 async def test_beyond_the_workers_bound_the_newest_of_the_lowest_tier_is_shed() -> None:
     bench = Bench("p/0", max_waiting=3)
     turns = bench.fill()

@@ -73,7 +73,7 @@ def test_requests_in_the_background_have_no_times_and_wait_for_room_at_nobody_s_
     counter = VersionCounter(lambda model: SPLIT if model == "m" else None, Clock())
     fell = {"model": "other", "asked_model": "m", "rollout_epoch": 0, "failed_version": "v2", "failed_epoch": 3}
     late = record(2, first_token=900.0, last_token=901.0, checks=("calls", "invalid_calls"))
-    ends = (Outcome.SHED, Outcome.TIMEOUT, Outcome.CLIENT_GONE, Outcome.REPLICA_ERROR)
+    ends = (Outcome.DEFERRED, Outcome.TIMEOUT, Outcome.CLIENT_GONE, Outcome.REPLICA_ERROR)
     refused = [record(3, outcome=end, first_token=0.0, last_token=0.0, finish="") for end in ends]
     background = [late, *refused, record(4, "", **fell)]
     for each in background:
