@@ -120,7 +120,8 @@ async def test_a_certificate_of_another_name(store_url: str, tmp_path: Path, mon
             await until(lambda: client.gateway.models[NAME].fleet.ready_replicas == 1)
             answer = await client.chat(model=NAME)
             assert is_whole(answer, stream=False)
-            assert "not accepted for 127.0.0.1" in client.gateway.models[NAME].fleet.problems()["up/0"]
+            fleet = client.gateway.models[NAME].fleet
+            await until(lambda: "not accepted for 127.0.0.1" in fleet.problems().get("up/0", ""))
             answer = await client.chat(model="one")
             assert (answer.status, answer.error["code"]) == LOST
         assert not wrong.heard
@@ -140,9 +141,11 @@ async def test_an_endless_stream_ends_at_the_deadline(store_url: str) -> None:
 
     async with upstream() as found, gateway_of(store_url, more_models=[hosted(found)]) as client:
         found.behaves = endless
-        key = (b"authorization", b"Bearer " + client.key.encode())
-        body = {"model": NAME, "messages": HELLO, "stream": True}
-        answer = await client.request("POST", CHAT, body, [key, (b"x-request-timeout", b"1.5")])
+        call = client.call("POST", CHAT)
+        call.put(orjson.dumps({"model": NAME, "messages": HELLO, "stream": True}))
+        await until(lambda: call.body.count(b"more") > 200)
+        client.out_of_time()
+        answer = await call.answer()
         assert answer.status == 200
         assert answer.events[0]["model"] == NAME
         assert answer.events[-1]["error"]["code"] == "timeout"

@@ -242,9 +242,13 @@ async def test_a_request_out_of_time_is_504_before_the_first_byte(
     monkeypatch.setattr("gateway.api.server.request_watchdog.ROUND_SECONDS", 0.01)
 
     engine = SilentEngine()
-    async with gateway_of(store_url, engine, request_timeout_seconds=1.5) as client:
+    async with gateway_of(store_url, engine) as client:
+        (connection,) = client.gateway.models[MODEL].fleet._connections.values()
         for stream in (False, True):
-            answer = await client.chat(stream=stream)
+            asking = asyncio.create_task(client.chat(stream=stream))
+            await until(lambda: connection.in_flight)
+            client.out_of_time()
+            answer = await asking
             assert (answer.status, answer.error["code"]) == (504, "timeout")
         await until(lambda: len(engine.cancelled) == 2)
 

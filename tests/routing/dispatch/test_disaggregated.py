@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import routing.dispatch.disaggregated
 import routing.transports.session_transport
 from protos.errors import ClientGone, ReplicaDraining, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Role, Timing
 from replicas.engine import Delta, Engine
+from routing.dispatch.disaggregated import ORPHAN_SECONDS, PREFILL_SECONDS, TRANSFER_SECONDS
 from routing.dispatch.dispatch import RequestHandle
 from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
@@ -21,6 +21,7 @@ from tests.harness import gated_engine, serving, submit_of, tokens_in
 from tests.loops import until
 from tests.routing.fleets import fleet_at
 from tests.routing.mortal import DRAINED, FAILED, LOST, Death, begin, mortals, read, whole_answer
+from tests.timers import HeldTimers
 
 PREFILL, DECODE, BOTH = Role.PREFILL, Role.DECODE, Role.BOTH
 PAIR = (PREFILL, DECODE)
@@ -201,41 +202,41 @@ async def test_after_the_handoff_the_decode_side_is_cancelled_once_it_has_the_ca
         await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
 
 
-async def test_a_cache_that_arrives_too_late_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.dispatch.disaggregated, "TRANSFER_SECONDS", 0.05)
-    monkeypatch.setattr(routing.dispatch.disaggregated, "ORPHAN_SECONDS", 1.5)
-
+async def test_a_cache_that_arrives_too_late_is_not_waited_for() -> None:
     other = SilentEngine()
-    async with handed_over((other, BOTH)) as (dispatched, second, _):
-        await until(lambda: other.submitted)
-        assert (other.submitted[1].prompt_ids, other.submitted[1].generated) == ([1, 2, 3, 5], 1)
-        assert second.cancelled == []
-        await until(lambda: second.cancelled)
-        dispatched.stream.close()
-        await until(lambda: other.cancelled)
+    with HeldTimers(TRANSFER_SECONDS) as transfers, HeldTimers(ORPHAN_SECONDS) as orphans:
+        async with handed_over((other, BOTH)) as (dispatched, second, _):
+            transfers.go_off()
+            await until(lambda: other.submitted)
+            assert (other.submitted[1].prompt_ids, other.submitted[1].generated) == ([1, 2, 3, 5], 1)
+            assert second.cancelled == []
+            orphans.go_off()
+            await until(lambda: second.cancelled)
+            dispatched.stream.close()
+            await until(lambda: other.cancelled)
 
 
-async def test_a_cache_that_has_arrived_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.dispatch.disaggregated, "TRANSFER_SECONDS", 1.5)
+async def test_a_cache_that_has_arrived_is_not_late() -> None:
+    with HeldTimers(TRANSFER_SECONDS) as transfers:
+        async with handed_over() as (dispatched, second, _):
+            second.say(Delta(1, 0, [6]))
+            while 6 not in tokens_in(dispatched.first):
+                dispatched.first.extend(await dispatched.stream.receive())
+            transfers.go_off()
+            second.say(Delta(1, 0, [7]), finishes=[(1, 0, Finish(FinishReason.STOP))])
+            assert (await read(dispatched)).tokens == [[5, 6, 7]]
 
-    async with handed_over() as (dispatched, second, _):
-        second.say(Delta(1, 0, [6]))
-        while 6 not in tokens_in(dispatched.first):
-            dispatched.first.extend(await dispatched.stream.receive())
-        await asyncio.sleep(1.6)
-        second.say(Delta(1, 0, [7]), finishes=[(1, 0, Finish(FinishReason.STOP))])
-        assert (await read(dispatched)).tokens == [[5, 6, 7]]
 
-
-async def test_a_prompt_that_takes_too_long_is_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.dispatch.disaggregated, "PREFILL_SECONDS", 0.02)
-
+async def test_a_prompt_that_takes_too_long_is_computed_elsewhere() -> None:
     first, other = SilentEngine(info_of(role=PREFILL)), SilentEngine()
-    async with fleet_of((first, PREFILL), (SilentEngine(info_of(role=DECODE)), DECODE), (other, BOTH)) as fleet:
-        task = asyncio.create_task(begin(fleet, submit_of(9)))
-        await until(lambda: other.submitted and first.cancelled)
-        other.say(Delta(1, 0, [5]))
-        (await task).stream.close()
+    with HeldTimers(PREFILL_SECONDS) as prefills:
+        async with fleet_of((first, PREFILL), (SilentEngine(info_of(role=DECODE)), DECODE), (other, BOTH)) as fleet:
+            task = asyncio.create_task(begin(fleet, submit_of(9)))
+            await until(lambda: first.submitted)
+            prefills.go_off()
+            await until(lambda: other.submitted and first.cancelled)
+            other.say(Delta(1, 0, [5]))
+            (await task).stream.close()
 
 
 async def test_whole_requests_never_go_to_one_side_alone() -> None:

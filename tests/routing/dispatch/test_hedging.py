@@ -20,8 +20,10 @@ from tests.harness import serving, submit_of
 from tests.loops import until
 from tests.routing.fleets import fleet_at
 from tests.routing.mortal import read
+from tests.timers import HeldTimers
 
 SOON = Hedging(after_ms=10, max_prompt_tokens=10)
+SOON_SECONDS = 0.01
 DONE = Finish(FinishReason.LENGTH)
 
 
@@ -125,10 +127,11 @@ async def test_who_leaves_meanwhile_leaves_both() -> None:
 
 
 async def not_hedged(dispatch_context: DispatchContext, engines: list[SilentEngine], **options: Any) -> None:
-    task = ask(dispatch_context, **options)
-    await until(lambda: engines[0].submitted)
-    await asyncio.sleep(0.03)
-    assert engines[1].submitted == {}
+    with HeldTimers(SOON_SECONDS) as timers:
+        task = ask(dispatch_context, **options)
+        await until(lambda: engines[0].submitted)
+        timers.go_off()
+        assert dispatch_context.fleet._connections["p/1"].in_flight == 0
     engines[0].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
     await read(await task)
 
@@ -148,14 +151,16 @@ async def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
 
 
 async def test_who_has_answered_in_time_is_not_hedged() -> None:
-    async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (dispatch_context, _, engines, _):
-        task = ask(dispatch_context, delta_interval=0)
-        await until(lambda: engines[0].submitted)
-        engines[0].say(Delta(1, 0, [7], cached_tokens=0))
-        dispatched = await task
-        await asyncio.sleep(1.6)
-        assert engines[1].submitted == {}
-        dispatched.stream.close()
+    with HeldTimers(SOON_SECONDS) as timers:
+        async with two() as (dispatch_context, _, engines, _):
+            task = ask(dispatch_context, delta_interval=0)
+            await until(lambda: engines[0].submitted)
+            assert timers.pending == 1
+            engines[0].say(Delta(1, 0, [7], cached_tokens=0))
+            dispatched = await task
+            timers.go_off()
+            assert dispatch_context.fleet._connections["p/1"].in_flight == 0
+            dispatched.stream.close()
 
 
 async def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
@@ -165,8 +170,8 @@ async def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
     async def other_way(fleet: Fleet, engine: SilentEngine, policy: RoundRobin) -> None:
         task = ask(DispatchContext(fleet, policy, hedging=SOON))
         await until(lambda: engine.submitted)
-        await asyncio.sleep(0.03)
-        assert sum(len(each.submitted) for each in (first, second, whole)) == 1
+        timers.go_off()
+        assert sum(connection.in_flight for connection in fleet._connections.values()) == 1
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await until(lambda: engine.cancelled)
@@ -176,6 +181,6 @@ async def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
     async with contextlib.AsyncExitStack() as stack:
         addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in (first, second, whole)]
         fleet = await stack.enter_async_context(fleet_at(*addresses, roles=roles))
-        policy = RoundRobin()
+        policy, timers = RoundRobin(), stack.enter_context(HeldTimers(SOON_SECONDS))
         await other_way(fleet, first, policy)
         await other_way(fleet, whole, policy)
