@@ -10,6 +10,7 @@ import httpx
 import openai
 import pytest
 
+from tests.e2e.observer import Observer
 from tests.e2e.stack import MODEL, Stack, config_text
 from tests.ports import free_port
 
@@ -97,9 +98,15 @@ def test_a_client_that_waits_as_told_gets_its_turn(priced: Stack) -> None:
             stream=True,
         )
         next(stream)
-        # What it is in the way of is refused for as long as it runs.
-        asking.refused = stream.close
-        began = time.monotonic()
-        asking.ask()
+        with Observer(priced.replica_socket()) as observer:
+
+            def make_way() -> None:
+                stream.close()
+                observer.wait_idle()
+
+            # What it is in the way of is refused for as long as it runs.
+            asking.refused = make_way
+            began = time.monotonic()
+            asking.ask()
         assert time.monotonic() - began >= 1.0
     assert asking.statuses == [200, 429, 200]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.observer import Observer
 from tests.e2e.raw import Stream, ask, chat, endless
-from tests.e2e.stack import Stack, rss
+from tests.e2e.stack import HANGS_SECONDS, Stack, rss
 
 MIB = 1 << 20
 
@@ -38,7 +38,7 @@ def test_clients_that_stop_reading(start: Callable[..., Stack], fields: dict[str
         for stream in stalled:
             assert stream.begin() == 200
             serve_another()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS_SECONDS
         while observer.load().running or observer.load().waiting:
             assert time.monotonic() < deadline, observer.load()
             serve_another()
