@@ -11,6 +11,7 @@ import pytest
 
 from gateway.config.safety.settings import Safety
 from gateway.filtering.filters.build_filters import text_filters
+from gateway.filtering.filters.text_filters import build_text_filters
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.limits import limits_batcher as limits_batcher
 from tests.cluster import Cluster, cluster
@@ -21,6 +22,8 @@ def _compile(safety: bytes) -> None:
     settings = msgspec.json.decode(safety, type=Safety)
     for prompts in (True, False):
         text_filters(settings, prompts=prompts)
+    # With what a gateway tells by which of them have to look at a text at all.
+    build_text_filters(settings)
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ from safety.match import Match
 from tests.certificates import Authority
 from tests.fake_moderation import moderation, result
 from tests.loops import until
+from tests.timers import HeldTimers
 from tests.upstreams import Behaviour, Caller, Heard, Upstream, plain, upstream
 
 TEXT = "let us fight, or I hurt myself"
@@ -167,9 +168,13 @@ async def test_a_slow_answer_is_given_up_with_its_connection(said: bytes) -> Non
         await caller.gone()
         gone.set()
 
-    async with moderation() as service, guard_at(service, timeout_seconds=1.5) as (bounded, guard):
+    async with moderation() as service, guard_at(service, timeout_seconds=60.0) as (bounded, guard):
         service.behaves = stalls
-        assert await problem_of(bounded) == "no verdict within 1.5 s"
+        with HeldTimers(60.0) as timers:
+            asking = asyncio.create_task(problem_of(bounded))
+            await until(lambda: service.heard)
+            timers.go_off()
+            assert await asking == "no verdict within 60 s"
         await gone.wait()
         await until(lambda: not guard.connections)
 
