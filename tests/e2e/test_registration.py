@@ -27,6 +27,8 @@ from tests.e2e.stack import HANGS_SECONDS, MODEL, Stack, eventually
 from tests.ports import free_port
 
 VERSION = "x-penstock-version"
+#: Of an answer that takes five seconds: clients that a busy machine starts one after the other are there together.
+TOKENS = 1000
 
 
 class Site:
@@ -123,14 +125,14 @@ def test_replicas_come_soon_and_go_unnoticed(site: Site, start: Callable[[], Reg
     eventually(lambda: site.serves(first), "so does the first one")
     assert {row.source for row in site.rows().values()} == {"registered"}
     with site.client() as client, ThreadPoolExecutor(16) as threads:
-        expected = answer_of(client, 300)
-        with first.observer() as one, second.observer() as other:
-            running = [threads.submit(answer_of, client, 300) for _ in range(16)]
-            eventually(lambda: one.load().running + other.load().running >= 8, "they run")
+        expected = answer_of(client, TOKENS)
+        with second.observer() as observer:
+            running = [threads.submit(answer_of, client, TOKENS) for _ in range(16)]
+            eventually(lambda: observer.load().running >= 1, "some run there")
             second.kill()
         assert [answer.result() for answer in running] == [expected] * 16
         eventually(lambda: second.id not in site.rows(), "it is forgotten")
-        assert answer_of(client, 300) == expected
+        assert answer_of(client, TOKENS) == expected
     # In order, it says so itself, and nothing is left of it at once.
     third = site.replica("--model-version", "v1")
     eventually(lambda: third.is_registered and site.serves(third), "the third one serves")

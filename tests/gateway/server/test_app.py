@@ -149,6 +149,8 @@ async def test_a_model_without_a_replica_need_not_take_the_others_out_of_service
     away = {"name": "away", "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool]}
     for engines, status in (([engine_of()], 200), ([], 503)):
         async with gateway_of(store_url, *engines, more_models=[away]) as client:
+            if engines:
+                await client.proven(1)
             all_models = await client.request("GET", "/readyz", headers=[])
             assert all_models.status == 503
             some = await client.request("GET", "/readyz?models=any", headers=[])
