@@ -84,7 +84,9 @@ class AdminParts:
     def _reader_of(self, config: Config, registry: Registry, scaling: ScalingReader | None) -> LiveReader:
         store = self._store
         rollouts = RolloutRegistry(store, config).models if config.goes_by_version else None
-        return LiveReader(config, registry, store, replica_registry(store, config), scaling=scaling, rollouts=rollouts)
+        shapes = ReshapeRegistry(store, config).view if config.reshapes else None
+        replicas = replica_registry(store, config)
+        return LiveReader(config, registry, store, replicas, scaling=scaling, rollouts=rollouts, shapes=shapes)
 
     def _service_of(self, config: Config, registry: Registry, drift: DriftRegistry) -> Service:
         store = self._store

@@ -7,7 +7,7 @@ from msgspec import Meta
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.base import Record
 from gateway.reshaping.change import Event
-from gateway.reshaping.reshape_registry import MOST_TOLD, OrderView, ShapePlan, ShapesView
+from gateway.reshaping.reshape_registry import MOST_CHOICES, MOST_TOLD, OrderView, ShapePlan, ShapesView
 from protos.errors import Conflict, GroupNotFound, InvalidRequest
 
 
@@ -21,6 +21,13 @@ class ShapeEventsQuery(ShapesQuery, frozen=True, kw_only=True):
     """Query parameters that select events."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_TOLD, description="Events at most, the newest ones.")] = 50
+
+
+class GroupQuery(Record, frozen=True, kw_only=True):
+    """Query parameters that select a group."""
+
+    model: Annotated[str, Meta(min_length=1)]
+    group: Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class ShapeRequest(Record, frozen=True, kw_only=True):
@@ -44,6 +51,18 @@ class ShapeEvents(Record, frozen=True, kw_only=True):
     events: list[Event]
 
 
+class ShapeChoices(Record, frozen=True, kw_only=True):
+    """Shapes that a group may be asked to have, other than its own; the widest replicas first."""
+
+    plans: Annotated[
+        list[ShapePlan],
+        Meta(
+            description=f"At most {MOST_CHOICES}. Where there are more shapes: those of one width alone, and those "
+            "that the fewest changes lead to."
+        ),
+    ]
+
+
 async def get_shapes(call: Call[ShapesQuery, None]) -> ShapesView:
     """Return models whose shapes may change."""
     return await call.service.shapes.view(call.query.model)
@@ -58,6 +77,11 @@ async def plan_shape(call: Call[NoQuery, ShapeRequest]) -> ShapePlan:
     """Say what a change would be."""
     body = call.body
     return await call.service.shapes.plan(body.model, body.group, body.shape)
+
+
+async def get_shape_choices(call: Call[GroupQuery, None]) -> ShapeChoices:
+    """Plan all shapes of a group."""
+    return ShapeChoices(plans=await call.service.shapes.choices(call.query.model, call.query.group))
 
 
 async def apply_shape(call: Call[NoQuery, ShapeRequest]) -> OrderView:
@@ -85,6 +109,16 @@ OPERATIONS: Final = (
         get_shape_history,
         ShapeEvents,
         ShapeEventsQuery,
+        errors=(GroupNotFound,),
+    ),
+    Operation(
+        "GET",
+        "/admin/reshape/choices",
+        "listShapeChoices",
+        "Shapes that a group may be asked to have, what each costs, and what forbids it",
+        get_shape_choices,
+        ShapeChoices,
+        GroupQuery,
         errors=(GroupNotFound,),
     ),
     Operation(

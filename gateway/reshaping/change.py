@@ -206,6 +206,13 @@ class GroupStatus(Record, frozen=True, kw_only=True):
     undecided: Annotated[
         str, Meta(description="Why no change of it is decided, though operators may order one; empty: it is.")
     ] = ""
+    rests_until: Annotated[
+        float | None,
+        Meta(
+            description="When its cool-down ends, in which only a request that no replica holds makes it wider; null: "
+            "it has none."
+        ),
+    ] = None
     change: Annotated[Change | None, Meta(description="Its last change; null: it had none.")] = None
 
 
@@ -254,6 +261,14 @@ def shape_name(widths: Sequence[int]) -> str:
         else:
             parts.append((1, width))
     return " + ".join(f"TP{width}" if count == 1 else f"{count} x TP{width}" for count, width in parts)
+
+
+def rests_until(change: Change | None, cool_down: float, now: float) -> float | None:
+    """Return when the cool-down of a group ends that was changed lately; None: it has none."""
+    if change is None or change.phase != "done" or change.ended is None:
+        return None
+    until = change.ended + cool_down
+    return until if until > now else None
 
 
 def failed_lately(change: Change, cool_down: float, now: float) -> str:

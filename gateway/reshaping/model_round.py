@@ -17,6 +17,7 @@ from gateway.reshaping.change import (
     Totals,
     WidthStatus,
     counted,
+    rests_until,
     shape_name,
 )
 from gateway.reshaping.holds_of import holds_of
@@ -418,5 +419,6 @@ def _group_status(facts: ModelFacts, view: GroupView, change: Change | None) -> 
         ],
         held=seen.held or seen.barred,
         problem="" if change is not None and change.phase not in ENDED else view.problem,
+        rests_until=rests_until(change, facts.settings.cool_down_seconds, facts.now),
         change=change,
     )

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from gateway.config.models.reshape.settings import Reshape
-from gateway.reshaping.change import POLICY, Advice, Change, GroupStatus, WidthStatus, failed_lately
+from gateway.reshaping.change import POLICY, Advice, Change, GroupStatus, WidthStatus, failed_lately, rests_until
 from gateway.reshaping.relaunch_facts import RelaunchFacts
 from gateway.reshaping.wanted import Wanted, snapshot_of
 from gateway.scaling.reconcile import DRAIN_SECONDS
@@ -138,6 +138,7 @@ def relaunch_status(relaunch: RelaunchFacts, last: Change | None, cool_down: flo
         ],
         held=held,
         undecided=relaunch.unknown,
+        rests_until=rests_until(last, cool_down, now),
         change=last,
     )
 

@@ -22,11 +22,14 @@ from protos.reshape import Span
 from replicas.reshape.host_group import problem_of, spans_of
 from replicas.reshape.obstacles import difference, obstacle
 from replicas.reshape.ordered_change import ENDED
+from replicas.reshape.shape_choices import place_choices, shape_choices
 from replicas.reshape.snapshot import ShapedReplica
 from replicas.reshape.way import way
 
 #: Events that are told at most.
 MOST_TOLD: Final = 500
+#: Shapes that a group is offered at most: all that eight GPUs can have are 26.
+MOST_CHOICES: Final = 64
 # A user who may not publish loses the haste alone: the controller looks once a second.
 _ANNOUNCE: Final = Script("redis.pcall('PUBLISH', ARGV[1], '') return 1")
 
@@ -114,6 +117,17 @@ class ReshapeRegistry:
         """
         self._model(model)
         return _plan(await read_shape_records(self._storage), model, group, shape)
+
+    async def choices(self, model: str, group: str) -> list[ShapePlan]:
+        """Plan each shape that a group may be asked to have, the widest replicas first; `MOST_CHOICES` at most.
+
+        Raises:
+            GroupNotFound: There is no such group, as far as the controller has told.
+        """
+        self._model(model)
+        records = await read_shape_records(self._storage)
+        status = _group(records, model, group)
+        return [_plan_of(status, model, shape) for shape in _choices(status)]
 
     async def apply(self, model: str, group: str, shape: Sequence[int], actor: str) -> OrderView:
         """Order a change to a shape.
@@ -206,8 +220,20 @@ def _ended_with(event: Event, reason: str) -> Change:
     )
 
 
+def _choices(status: GroupStatus) -> list[Sequence[int]]:
+    widths = [one.width for one in status.widths]
+    if status.method == "relaunch":
+        found = place_choices(status.gpus, min(widths), max(widths))
+        return [one for one in found if one != list(status.shape)][:MOST_CHOICES]
+    shapes = shape_choices(spans_of(status.shape), status.gpus, widths, MOST_CHOICES)
+    return [[span.width for span in shape] for shape in shapes]
+
+
 def _plan(records: ShapeRecords, model: str, group: str, shape: Sequence[int]) -> ShapePlan:
-    status = _group(records, model, group)
+    return _plan_of(_group(records, model, group), model, shape)
+
+
+def _plan_of(status: GroupStatus, model: str, shape: Sequence[int]) -> ShapePlan:
     if not shape or any(width < 1 for width in shape):
         raise InvalidRequest("shape: expected widths of 1 and more, as 1,1,2", param="shape")
     spans = spans_of(shape)
@@ -224,7 +250,7 @@ def _plan(records: ShapeRecords, model: str, group: str, shape: Sequence[int]) -
     refused = status.held or obstacle(status.gpus, replicas, holds, spans)
     return ShapePlan(
         model=model,
-        group=group,
+        group=status.group,
         before=status.shape,
         after=list(shape),
         refused=refused,

@@ -11,8 +11,10 @@ _FILES: Final = {
     "/console": ("index.html", "text/html; charset=utf-8"),
     "/console/console.css": ("console.css", "text/css; charset=utf-8"),
     "/console/console.js": ("console.js", "text/javascript; charset=utf-8"),
+    "/console/pages.js": ("pages.js", "text/javascript; charset=utf-8"),
     "/console/rollouts.js": ("rollouts.js", "text/javascript; charset=utf-8"),
     "/console/scaling.js": ("scaling.js", "text/javascript; charset=utf-8"),
+    "/console/shapes.js": ("shapes.js", "text/javascript; charset=utf-8"),
     "/console/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 #: A policy by which nothing is loaded from elsewhere, no inline script runs, and no text becomes HTML.

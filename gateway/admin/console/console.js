@@ -440,14 +440,18 @@ function show(live) {
   sync(at("problems"), live.problems, (problem) => problem, (problem) => ({ root: make("li", "", problem) }), () => {});
   showFigures(live);
   showRollouts(live);
+  showShapes(live);
   showScaling(live);
   showFleet(live);
   showTenants(live);
   showErrors(live);
   showRoutes(live);
+  showPages(live);
 }
 
 // --- Questions ------------------------------------------------------------------------------------------------------
+
+let asked = null;
 
 // Asks before something is done: `path` gets what `body` makes, and `done` says what the answer means.
 function ask(question) {
@@ -455,6 +459,7 @@ function ask(question) {
   put(at("ask-title"), question.title);
   put(at("ask-text"), question.text);
   at("ask-grace").hidden = !question.grace;
+  at("ask-choice").hidden = !question.choices;
   put(at("ask-answer"), "");
   flag(at("ask-answer"), "bad", false);
   put(at("ask-do"), question.button);
@@ -462,20 +467,51 @@ function ask(question) {
   put(at("ask-cancel"), "Cancel");
   at("ask-cancel").onclick = () => dialog.close();
   at("ask-form").onsubmit = (event) => { event.preventDefault(); act(question); };
+  asked = question;
+  if (question.choices) offer(question);
   dialog.showModal();
 }
+
+// Asks what may be chosen: each with its value, a text, and a note that is read once it is chosen.
+async function offer(question) {
+  at("choice").replaceChildren();
+  put(at("choice-note"), "");
+  at("ask-do").disabled = true;
+  put(at("ask-answer"), "Asking …");
+  let found = [], problem = "";
+  try {
+    found = await question.choices();
+  } catch (error) {
+    problem = `That failed: ${error.message}`;
+  }
+  if (asked !== question) return;
+  put(at("ask-answer"), problem || (found.length ? "" : question.none));
+  flag(at("ask-answer"), "bad", Boolean(problem));
+  at("ask-do").disabled = found.length === 0;
+  at("choice").append(...found.map(({ value, text }) => Object.assign(make("option", "", text), { value })));
+  at("choice").onchange = () => put(at("choice-note"), (found[at("choice").selectedIndex] || { note: "" }).note);
+  at("choice").onchange();
+}
+
+// The JSON of an answer; what is refused, or no JSON, is an error with the reason.
+async function answered(path, options) {
+  const response = await fetch(path, { cache: "no-store", ...options, headers: { ...bearer(), ...options.headers } });
+  if (!response.ok) throw new Error(await refusalOf(response));
+  return response.json();
+}
+
+// Of something between the page and the admin API only the status is told.
+const refusalOf = (response) => response.json().then((answer) => answer.error.message).catch(() => `the admin API answers ${response.status}`);
 
 async function act(question) {
   at("ask-do").disabled = true;
   put(at("ask-answer"), "Asking …");
   flag(at("ask-answer"), "bad", false);
   try {
-    const response = await fetch(question.path, {
-      method: "POST", headers: { ...bearer(), "content-type": "application/json", "x-penstock-actor": "console" },
+    const answer = await answered(question.path, {
+      method: "POST", headers: { "content-type": "application/json", "x-penstock-actor": "console" },
       body: JSON.stringify(question.body()), signal: AbortSignal.timeout(30000),
     });
-    const answer = await response.json();
-    if (!response.ok) throw new Error(answer.error.message);
     put(at("ask-answer"), question.done(answer));
     at("ask-do").hidden = true;
     put(at("ask-cancel"), "Close");
@@ -548,7 +584,7 @@ async function connect() {
   try {
     const response = await fetch("admin/live", { headers: bearer(), signal: mine.signal, cache: "no-store" });
     if (response.status === 401) return gate("The admin API does not take this key.");
-    if (!response.ok) throw new Error((await response.json()).error.message);
+    if (!response.ok) throw new Error(await refusalOf(response));
     await listen(response.body.getReader(), mine);
   } catch (error) {
     if (error.name !== "AbortError") why = error instanceof TypeError ? "the admin API does not answer" : error.message;
@@ -624,6 +660,7 @@ function begin() {
   });
   window.addEventListener("pagehide", keepPast);
   beginRollouts();
+  beginPages();
   setInterval(watch, 1000);
   if (sessionStorage.getItem(KEY)) connect();
   else gate("");

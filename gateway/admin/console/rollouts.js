@@ -1,7 +1,6 @@
 // Rollouts: a card each, and a page (#rollout/MODEL) with stages, measures beside the stable version's, and what happened.
 "use strict";
 
-const SERIES_MS = 5000;
 const END_STEPS = ["draining", "done"];
 const CHARTS = [["ttft", "First token"], ["tpot", "Each token after it"], ["seconds", "Whole answer"], ["errors", "Failed requests"]];
 const STANDINGS = {
@@ -17,11 +16,8 @@ const WISHES = {
   abort: ["Abort", "All new requests go to the stable version within a second. Answers under way end where they are."],
 };
 
-let opened = "";
 let series = null;
 let events = [];
-let asking = 0;
-let shownLive = null;
 
 const percent = (share) => `${number(100 * share).replace(/\.0$/, "")} %`;
 const phaseOf = (phase) => phase.replaceAll("_", " ");
@@ -64,26 +60,6 @@ function stagesOf(rollout, shares) {
   });
 }
 
-function makeStage() {
-  const root = make("li");
-  const part = { root, mark: make("span", "mark"), label: make("span", "label"), time: make("time") };
-  part.mark.setAttribute("aria-hidden", "true");
-  root.append(part.mark, part.label, part.time);
-  return part;
-}
-
-const SIGNS = { done: "✓", now: "●", paused: "‖", bad: "✕", "": "" };
-function fillStages(list, rollout, shares) {
-  sync(list, stagesOf(rollout, shares), (step) => step.label, makeStage, (part, step) => {
-    flag(part.root, "state", step.state);
-    if (step.state === "now" || step.state === "paused" || step.state === "bad") part.root.setAttribute("aria-current", "step");
-    else part.root.removeAttribute("aria-current");
-    put(part.mark, SIGNS[step.state]);
-    put(part.label, step.label);
-    put(part.time, step.at === null ? "" : when(step.at));
-  });
-}
-
 // --- Cards on the board ---------------------------------------------------------------------------------------------
 
 function makeRolloutCard() {
@@ -113,7 +89,7 @@ function fillRolloutCard(part, one) {
   put(part.versions, `${rollout.stable} → ${rollout.candidate}`);
   put(part.state, statusWord(view));
   put(part.facts, factsOf(view).join(" · "));
-  fillStages(part.stages, rollout, one.shares);
+  fillSteps(part.stages, stagesOf(rollout, one.shares));
   put(part.why, standingOf(rollout));
 }
 
@@ -140,20 +116,12 @@ function factsOf(view) {
     verdict && !isOver(rollout) ? `candidate ${VERDICTS[verdict]}` : "", view.taken ? "" : "no controller has begun with it"].filter(Boolean);
 }
 
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const dayAndTime = (seconds) => {
-  const date = new Date(seconds * 1000);
-  return date.toDateString() === new Date().toDateString() ? clock.format(date) : `${day.format(date)} ${clock.format(date)}`;
-};
-
 // --- Charts over time -----------------------------------------------------------------------------------------------
 
 function spanOf(rollout, now) {
   const until = rollout.ended || now;
   return { from: rollout.started, until: Math.max(until, rollout.started + 10) };
 }
-
-const xOf = (span, at) => Math.min(100, Math.max(0, (100 * (at - span.from)) / (span.until - span.from))).toFixed(2);
 
 function makeChart(name, title) {
   const root = make("figure", "chart");
@@ -283,15 +251,6 @@ function fillMeasure(part, one) {
 
 // --- What happened --------------------------------------------------------------------------------------------------
 
-function makeEvent() {
-  const root = make("li");
-  const top = make("div", "top");
-  const part = { root, time: make("time"), phase: make("span", "name"), verdict: make("span", "tag"), right: make("span", "right"), reason: make("p", "detail") };
-  top.append(part.time, part.phase, part.verdict, part.right);
-  root.append(top, part.reason);
-  return part;
-}
-
 function fillEvent(part, event) {
   put(part.time, dayAndTime(event.at));
   put(part.phase, `${event.cause === "reported" ? "reported" : phaseOf(event.phase)}${event.share ? `, ${percent(event.share)}` : ""}`);
@@ -324,12 +283,12 @@ function chart(name, title) {
   return charts[name];
 }
 
-function showPage(live) {
-  const one = (live.rollouts || []).find((each) => each.versions.model === opened);
+function showRolloutPage(live, model) {
+  const one = (live.rollouts || []).find((each) => each.versions.model === model);
   const view = one && one.versions.rollout;
   at("rollout-none").hidden = Boolean(view);
   at("rollout-body").hidden = !view;
-  put(at("rollout-title"), opened);
+  put(at("rollout-title"), model);
   if (!view) {
     // Of the model that was looked at before.
     for (const part of ["versions", "state", "facts"]) put(at(`rollout-${part}`), "");
@@ -342,7 +301,7 @@ function showPage(live) {
   put(at("rollout-versions"), `${rollout.stable} → ${rollout.candidate}`);
   put(at("rollout-state"), statusWord(view));
   put(at("rollout-facts"), [...factsOf(view), `by ${rollout.actor}`, view.controller || isOver(rollout) ? "" : "no controller acts now"].filter(Boolean).join(" · "));
-  fillStages(at("rollout-stages"), rollout, one.shares);
+  fillSteps(at("rollout-stages"), stagesOf(rollout, one.shares));
   const turned = rollout.history.findLast(isRollback);
   const ending = turned ? `Rolled back at ${dayAndTime(turned.at)}: ${turned.reason}` : standingOf(rollout);
   put(at("rollout-why"), ending);
@@ -360,7 +319,7 @@ function showPage(live) {
   at("rollout-measures-scroll").hidden = at("rollout-measures-note").hidden = compared.length === 0;
   sync(at("rollout-measures"), compared, (each) => `${each.measure} ${each.stratum} ${each.bound}`, makeMeasure, fillMeasure);
   sync(at("rollout-events"), rollout.history.toReversed(), (event) => `${event.rollout} ${event.number}`, makeEvent, fillEvent);
-  const past = earlier(opened, rollout);
+  const past = earlier(model, rollout);
   nothing("rollout-past", past.length, past, "None so far.");
   sync(at("rollout-past"), past, (event) => event.rollout, makeEvent, (part, event) => {
     fillEvent(part, event);
@@ -369,67 +328,27 @@ function showPage(live) {
 }
 
 function showRollouts(live) {
-  shownLive = live;
   const known = live.rollouts || [];
   at("rollouts").hidden = known.length === 0;
   sync(at("rollout-cards"), known, (one) => one.versions.model, makeRolloutCard, fillRolloutCard);
-  if (opened) showPage(live);
 }
 
 // Measures over time and earlier rollouts are asked for while the page is looked at.
-async function readSeries() {
-  clearTimeout(asking);
-  if (!opened || document.hidden) return;
-  if (at("board").hidden) {
-    asking = setTimeout(readSeries, WAITS_MS[0]);
-    return;
-  }
-  const model = encodeURIComponent(opened);
-  const wanted = opened;
-  const read = async (path) => {
-    const response = await fetch(path, { headers: bearer(), cache: "no-store", signal: AbortSignal.timeout(10000) });
-    return response.ok ? response.json() : null;
-  };
-  try {
-    const [found, told] = await Promise.all([read(`admin/rollouts/series?model=${model}`), read(`admin/rollouts/history?model=${model}&limit=500`)]);
-    if (wanted === opened) {
-      series = found && found.series[0];
-      events = told ? told.events : [];
-      if (shownLive) showPage(shownLive);
-    }
-  } catch {
-    // The bar says that the connection is lost; the charts keep what they have.
-  }
-  if (wanted === opened) asking = setTimeout(readSeries, SERIES_MS);
-}
-
-function turnPage() {
-  const found = /^#rollout\/(.+)$/.exec(location.hash);
-  let wanted = "";
-  try {
-    wanted = found ? decodeURIComponent(found[1]) : "";
-  } catch {
-    // No model has such a name.
-  }
-  if (wanted !== opened) {
-    [series, events] = [null, []];
-    scrollTo(0, 0);
-  }
-  opened = wanted;
-  flag(document.body, "page", wanted ? "rollout" : false);
-  if (wanted && shownLive) showPage(shownLive);
-  if (wanted) at("main").focus();
-  readSeries();
-}
+PAGES.rollout = {
+  show: showRolloutPage,
+  paths: (model) => [`admin/rollouts/series?model=${model}`, `admin/rollouts/history?model=${model}&limit=500`],
+  take: (found, told) => {
+    series = found && found.series[0];
+    events = told ? told.events : [];
+  },
+  forget: () => { [series, events] = [null, []]; },
+};
 
 function beginRollouts() {
-  window.addEventListener("hashchange", turnPage);
-  document.addEventListener("visibilitychange", readSeries);
   for (const [name, [title, text]] of Object.entries(WISHES)) {
     at(`rollout-${name}`).addEventListener("click", () => {
-      const model = opened;
+      const model = opened.model;
       ask({ title: `${title} the rollout of ${model}?`, text, button: title, path: `admin/rollouts/${name}`, body: () => ({ model }), done: () => "It is ordered; the controller follows within a second." });
     });
   }
-  turnPage();
 }

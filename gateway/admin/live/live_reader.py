@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.live.counters import WorkerCounts, read_counts
@@ -16,6 +16,7 @@ from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.reshaping.reshape_registry import ShapesView
 from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import ScalingStatus
 from gateway.telemetry.metrics_publisher import FOLDER
@@ -37,6 +38,16 @@ STORE_AWAY: Final = (
 )
 
 
+class _Stored(NamedTuple):
+    """What the store has told for one snapshot."""
+
+    scaling: ScalingLive | None
+    rollouts: Sequence[RolloutLive] | None
+    shapes: ShapesView | None
+    replicas: Sequence[ReplicaView]
+    scopes: Mapping[str, list[ScopeLimits]]
+
+
 class LiveReader:
     """Take a snapshot when called; keep the last seconds' counts for rates, and the list of tenants."""
 
@@ -49,15 +60,18 @@ class LiveReader:
         *,
         scaling: Callable[[], Awaitable[tuple[float, ScalingStatus | None]]] | None = None,
         rollouts: Callable[[], Awaitable[Sequence[ModelVersions]]] | None = None,
+        shapes: Callable[[], Awaitable[ShapesView]] | None = None,
         read: Callable[[], WorkerCounts] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`read` returns the workers' counts; it is called in a thread. `scaling` reads what the controller has told,
-        with the store's time, `rollouts` models that go by version; None: nothing scales, no model does.
+        with the store's time, `rollouts` models that go by version, `shapes` those with `reshape`; None: nothing
+        scales, no model does.
         """
         self._scaling = scaling
         self._rollouts = rollouts
+        self._shapes = shapes
         self._config = config
         self._registry = registry
         self._store = store
@@ -78,21 +92,22 @@ class LiveReader:
         """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
         counts, growth = await self._counts(problems)
-        fleet, scopes, scaling, rollouts = await self._from_store(counts, growth, problems)
+        stored = await self._from_store(counts, growth, problems)
         return snapshot(
             SnapshotInputs(
                 time=self._wall(),
                 totals=counts.totals,
                 growth=growth,
                 pools=self._pools,
-                replicas=fleet,
+                replicas=self._fleet_without_store(counts) if stored is None else stored.replicas,
                 tiers={name: tenant.tier for name, tenant in self._tenants.items()} or None,
-                scopes=scopes,
+                scopes=None if stored is None else stored.scopes,
                 errors=counts.errors,
                 routes=counts.routes,
                 problems=problems,
-                scaling=scaling,
-                rollouts=rollouts,
+                scaling=None if stored is None else stored.scaling,
+                rollouts=None if stored is None else stored.rollouts,
+                shapes=None if stored is None else stored.shapes,
             )
         )
 
@@ -107,19 +122,19 @@ class LiveReader:
             return counts, None
         return counts, self._window.add(counts.totals)
 
-    async def _from_store(
-        self, counts: WorkerCounts, growth: Growth | None, problems: list[str]
-    ) -> tuple[
-        Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None, ScalingLive | None, Sequence[RolloutLive] | None
-    ]:
+    async def _from_store(self, counts: WorkerCounts, growth: Growth | None, problems: list[str]) -> _Stored | None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                scaling = None if self._scaling is None else scaling_live(*await self._scaling())
-                rollouts = None if self._rollouts is None else rollouts_live(await self._rollouts())
-                return await self._replicas.replicas(), await self._scopes(counts, growth), scaling, rollouts
+                return _Stored(
+                    scaling=None if self._scaling is None else scaling_live(*await self._scaling()),
+                    rollouts=None if self._rollouts is None else rollouts_live(await self._rollouts()),
+                    shapes=None if self._shapes is None else await self._shapes(),
+                    replicas=await self._replicas.replicas(),
+                    scopes=await self._scopes(counts, growth),
+                )
         except (PenstockError, TimeoutError):
             problems.append(STORE_AWAY)
-            return self._fleet_without_store(counts), None, None, None
+            return None
 
     async def _scopes(self, counts: WorkerCounts, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
         """Return the limits of the tenants that will be shown."""

@@ -22,6 +22,7 @@ from gateway.admin.live.view import (
     Times,
 )
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.reshaping.reshape_registry import ShapesView
 from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import FRESH_SECONDS, ScalingStatus
 from observability.metrics.metric import NOTHING, OTHER
@@ -70,6 +71,7 @@ class SnapshotInputs:
     problems: Sequence[str]
     scaling: ScalingLive | None = None
     rollouts: Sequence[RolloutLive] | None = None
+    shapes: ShapesView | None = None
 
 
 def snapshot(inputs: SnapshotInputs) -> Live:
@@ -88,6 +90,7 @@ def snapshot(inputs: SnapshotInputs) -> Live:
         routes=_newest(inputs.routes, MOST_ROUTES),
         scaling=inputs.scaling,
         rollouts=inputs.rollouts,
+        shapes=inputs.shapes,
     )
 
 

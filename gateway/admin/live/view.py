@@ -8,6 +8,7 @@ from msgspec import Meta
 from gateway.admin.limit_operations import ScopeLimits
 from gateway.config.base import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.reshaping.reshape_registry import ShapesView
 from gateway.rollouts.rollout_registry import ModelVersions
 from gateway.scaling.status import ModelStatus
 from protos.types import Role
@@ -147,3 +148,6 @@ class Live(Record, frozen=True, kw_only=True):
     scaling: Annotated[ScalingLive | None, Meta(description="null: nothing scales, or the store does not answer.")] = (
         None
     )
+    shapes: Annotated[
+        ShapesView | None, Meta(description="null: no model has `reshape`, or the store does not answer.")
+    ] = None

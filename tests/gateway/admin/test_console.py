@@ -9,11 +9,13 @@ FILES = {
     "/console": "text/html; charset=utf-8",
     "/console/console.css": "text/css; charset=utf-8",
     "/console/console.js": "text/javascript; charset=utf-8",
+    "/console/pages.js": "text/javascript; charset=utf-8",
     "/console/rollouts.js": "text/javascript; charset=utf-8",
     "/console/scaling.js": "text/javascript; charset=utf-8",
+    "/console/shapes.js": "text/javascript; charset=utf-8",
     "/console/icon.svg": "image/svg+xml",
 }
-SCRIPTS = ("console.js", "rollouts.js", "scaling.js")
+SCRIPTS = ("console.js", "pages.js", "rollouts.js", "scaling.js", "shapes.js")
 SHOWN = ("index.html", "console.css", *SCRIPTS)
 
 

@@ -20,6 +20,10 @@ async def test_groups_are_shown_and_changed(store_url: str) -> None:
         assert (group["shape"], group["held"], len(group["members"])) == ([1, 1, 1, 1], "", 4)
         body = {"model": "m", "group": "g", "shape": [4]}
         assert (await bench.ask("POST", f"{PATH}/plan", body=body)).json["refused"] == ""
+        choices = (await bench.get(f"{PATH}/choices", model="m", group="g"))["plans"]
+        assert [(one["after"], one["refused"]) for one in choices][:2] == [([4], ""), ([2, 2], "")]
+        await bench.refused(404, "group", "GET", f"{PATH}/choices", query={"model": "m", "group": "h"})
+        await bench.refused(400, "group", "GET", f"{PATH}/choices", query={"model": "m"})
         order = (await bench.ask("POST", f"{PATH}/apply", body=body)).json
         assert (order["taken"], order["plan"]["after"]) == (False, [4])
         await world.until(controller, "done")

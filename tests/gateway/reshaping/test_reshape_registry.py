@@ -10,6 +10,7 @@ from gateway.store.lua_script import Script
 from gateway.tenancy.tenants.transactions import AUDIT, Entry, Step, commit
 from protos.errors import Conflict, GroupNotFound, InvalidRequest
 from protos.types import Shape
+from tests.gateway.reshaping import relaunched
 from tests.gateway.reshaping.shapes import ADDRESSES, World, config_of, shapes_world
 
 ENTRIES = Script("return redis.call('XREVRANGE', KEYS[1], '+', '-')")
@@ -219,3 +220,41 @@ async def test_groups_that_overlap_are_left_alone(store_url: str) -> None:
         assert world.group.orders == []
         with pytest.raises(Conflict, match="GPU 1 belongs to two replicas"):
             await registry.apply("m", "g", [4], "a")
+
+
+async def test_the_shapes_that_a_group_may_be_asked_to_have(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off")) as world:
+        controller, registry = world.controller(), registry_of(world)
+        with pytest.raises(GroupNotFound):
+            await registry.choices("m", "g")
+        world.longest = {ADDRESSES[0]: 150_000}
+        await world.round(controller, times=2)
+        found = await registry.choices("m", "g")
+        assert [one.after for one in found] == [[4], [2, 2], [2, 1, 1], [1, 1, 2]]
+        assert found == [await registry.plan("m", "g", one.after) for one in found]
+        for wrong in (("m", "h"), ("x", "g")):
+            with pytest.raises(GroupNotFound):
+                await registry.choices(*wrong)
+
+
+async def test_places_of_two_pools_are_offered_as_well(store_url: str) -> None:
+    async with relaunched.relaunch_world(store_url) as world:
+        await world.round(times=3)
+        registry = ReshapeRegistry(world.store, world.config)
+        (group,) = (await registry.view("m")).models[0].groups
+        (plan,) = await registry.choices("m", group.group)
+        assert (sum(plan.before), sum(plan.after)) == (group.gpus, group.gpus)
+        assert list(plan.after) != list(group.shape)
+
+
+async def test_a_cool_down_is_told_until_it_is_over(store_url: str) -> None:
+    async with shapes_world(store_url, config_of(mode="off", cool_down_seconds=20)) as world:
+        controller, registry = world.controller(), registry_of(world)
+        await world.round(controller)
+        assert (await world.status()).groups[0].rests_until is None
+        await registry.apply("m", "g", [4], "cli:ada")
+        change = await world.until(controller, "done")
+        assert change.ended is not None
+        assert (await world.status()).groups[0].rests_until == change.ended + 20
+        await world.round(controller, seconds=20.0)
+        assert (await world.status()).groups[0].rests_until is None

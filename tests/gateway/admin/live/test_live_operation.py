@@ -8,14 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.admin.admin_parts import AdminParts
 from gateway.admin.live import live_reader as module
 from gateway.admin.live.counters import WorkerCounts
 from gateway.admin.live.feed import MAX_VIEWERS
 from gateway.admin.live.live_reader import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
 from gateway.admin.live.view import Live
+from gateway.store.store_client import Store
 from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.admin.bench import Bench, bench_of
 from tests.gateway.admin.live.samples import totals
+from tests.gateway.reshaping.shapes import config_of as shapes_config
 from tests.loops import until
 
 PATH = "/admin/live"
@@ -107,6 +110,22 @@ async def test_without_the_store_the_fleet_is_what_workers_say() -> None:
         assert other["state"] == "unknown"
         assert [tenant["scopes"] for tenant in live["tenants"]] == [None, None]
         assert live["headline"]["in_flight"] == 7
+
+
+async def test_shapes_are_told_where_a_model_has_some(store_url: str) -> None:
+    parts = AdminParts(shapes_config(), Store(store_url, timeout=10.0), "key", None)
+    shown = await parts._reader()
+    assert shown.shapes is not None
+    assert [one.model for one in shown.shapes.models] == ["m"]
+    assert (shown.shapes.controller, shown.shapes.age_seconds) == ("", None)
+    await parts._store.aclose()
+
+
+async def test_without_the_store_no_shapes_are_told() -> None:
+    parts = AdminParts(shapes_config(), Store("unix:///nonexistent/store.sock", timeout=0.2), "key", None)
+    shown = await parts._reader()
+    assert (shown.shapes, STORE_AWAY in shown.problems) == (None, True)
+    await parts._store.aclose()
 
 
 async def test_a_stream_and_its_end(store_url: str) -> None:
