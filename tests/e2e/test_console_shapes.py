@@ -77,7 +77,7 @@ def test_a_change_under_way_has_its_steps_and_what_it_waits_for(
     changing = shapes.group(
         change=shapes.change("transforming"),
         held="change 4 is transforming",
-        states=("prepared", "serving", "serving", "serving"),
+        states=("prepared", "serving", "serving", None),
     )
     rests = shapes.group("host-b", (2, 1, 1), rests_until=shapes.NOW + 20)
     events = [*shapes.EVENTS, shapes.event(588, "preparing", change=4), shapes.event(592, "transforming", change=4)]
@@ -93,11 +93,10 @@ def test_a_change_under_way_has_its_steps_and_what_it_waits_for(
     said = first.inner_text()
     assert "by the policy: a request of 120000 tokens waits for a TP4 replica." in said
     assert "Its replicas change while they serve for 8\u00a0s, 12\u00a0s in all." in said
-    assert "It waits for grpc://a0 (prepared)." in said
+    assert "It waits for grpc://a0 (prepared), grpc://a3 (not heard)." in said
     assert "Not changed now" not in said
-    assert (
-        first.locator(".strip").get_attribute("aria-label") == "TP1 on GPU 0, TP1 on GPU 1, TP1 on GPU 2, TP1 on GPU 3"
-    )
+    strip = first.locator(".strip").get_attribute("aria-label")
+    assert strip == "TP1 on GPU 0, TP1 on GPU 1, TP1 on GPU 2, none on GPU 3"
     assert second.locator(".strip").get_attribute("aria-label") == "TP2 on GPUs 0–1, TP1 on GPU 2, TP1 on GPU 3"
     assert re.search(r"Cools down until [\d:]+, for 20\u00a0s", second.inner_text())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -139,6 +138,30 @@ def test_what_happened_is_a_line_for_each_change_and_drawn(console: Console) -> 
     said = page.locator(".group .chart-said").inner_text()
     assert re.search(r"TP4 · .* 4 × TP1 · .* change 3 failed$", said), said
     assert page.locator("#shapes-totals").inner_text() == "changes so far: 2 done, 1 failed; orders refused: 1"
+
+
+def test_a_loss_that_no_change_tells_of_is_drawn_where_a_change_failed_of_it(console: Console) -> None:
+    page = show_shapes(console, shapes.view(shapes.model(shapes.group(shape=(2, 1, 1)))))
+    said = page.locator(".group .chart-said")
+    said.filter(has_text="change 3 failed").wait_for()
+    assert re.search(r"TP4 · .* 4 × TP1 · .*:46 TP2 \+ 2 × TP1 · .*:46 change 3 failed$", said.inner_text())
+
+
+def test_events_are_asked_for_once_a_change_has_gone_on(console: Console) -> None:
+    """And not with each snapshot."""
+    page = show_shapes(console, shapes.view(shapes.model(shapes.group(change=shapes.change("preparing")))))
+    page.locator(".group").wait_for()
+    read = page.evaluate("""(() => {
+      let times = 0;
+      const { change } = shownLive.shapes.models[0].groups[0];
+      readPage = () => { times += 1; };
+      return ['preparing', 'transforming', 'transforming', 'aborting'].map(phase => {
+        change.phase = phase;
+        showPage();
+        return times;
+      });
+    })()""")
+    assert read == [0, 1, 1, 2]
 
 
 def test_a_shape_is_chosen_and_ordered(console: Console) -> None:
@@ -288,7 +311,8 @@ def test_many_groups_and_long_names_fit(browser: Any, site: Stack, width: int) -
     long = "g" * 200
     change = shapes.change("aborting", group=long, failure="x" * 300, actor=f"cli:{'u' * 200}")
     groups = [shapes.group(long, (1,) * 16, change=change, undecided="p" * 300)]
-    groups += [shapes.group(f"host-{number:02}", (4, 2, 1, 1)) for number in range(63)]
+    groups += [shapes.group(f"host-{number:02}", (4, 2, 1, 1)) for number in range(62)]
+    groups.append(shapes.group("host-99", problem="GPU 1 belongs to no replica"))
     model = msgspec.structs.replace(shapes.model(*groups, advice=shapes.advice()), model="m" * 200)
     page = show_shapes(console, shapes.view(model), "")
     page.get_by_text("56 more are not shown here.").wait_for()
@@ -303,6 +327,7 @@ def test_many_groups_and_long_names_fit(browser: Any, site: Stack, width: int) -
     beyond = """[...document.querySelectorAll('.group *')].filter(e => e.getClientRects().length &&
       e.getBoundingClientRect().right > e.closest('.group').getBoundingClientRect().right + 1).map(e => e.className)"""
     assert page.evaluate(beyond) == []
+    assert page.locator(".group h4").nth(1).inner_text() == "host-99", "those with news come first"
     assert page.locator("#shapes-groups").get_attribute("tabindex") == "0", "the keyboard scrolls it"
     console.close()
 

@@ -19,7 +19,10 @@ const CHANGING = {
   },
 };
 // Of replicas that take part: how those stand that a phase still waits for.
-const LATE = { preparing: ["serving", "parked", "changing"], transforming: ["prepared", "changing"], aborting: ["prepared", "changing"] };
+const UNHEARD = "not heard";
+const LATE = {
+  preparing: ["serving", "parked", "changing", UNHEARD], transforming: ["prepared", "changing", UNHEARD], aborting: ["prepared", "changing", UNHEARD],
+};
 const UNHAPPY = ["failed", "refused", "aborting"];
 const MOST_STRIPS = 8;
 // Replicas of a strip that have room for more than a number.
@@ -30,6 +33,8 @@ const MOST_DRAWN = 40;
 const LEAST_DRAWN_SECONDS = 60;
 
 let shapeEvents = null;
+// How far changes had come when the events were last asked for.
+let seenChanges = "";
 
 function shapeName(widths) {
   const runs = [];
@@ -68,6 +73,12 @@ function controllerOf(shapes) {
   return `No controller acts now: ${shapes.age_seconds === null ? "nothing was told yet" : `this was told ${lasting(shapes.age_seconds)} ago`}. Replicas serve as they are.`;
 }
 
+// Where there are more than can be seen at once, those with news come first.
+function newsFirst(groups, most) {
+  const news = (group) => Number(isChanging(group) || Boolean(group.problem));
+  return groups.length > most ? groups.toSorted((one, other) => news(other) - news(one)) : groups;
+}
+
 function countsOf({ groups }) {
   const of = (found, text) => {
     const times = groups.filter(found).length;
@@ -85,15 +96,30 @@ function makeStrip() {
   return root;
 }
 
-function fillStrip(strip, group) {
+// The replicas of a group by their GPUs, and the GPUs of none where one is not heard; places have no GPUs of their own.
+function spansOf(group) {
   let end = 0;
-  const spans = group.shape.map((width) => ({ width, start: (end += width) - width }));
+  if (group.method === "relaunch" || !group.members.length) return group.shape.map((width) => ({ width, start: (end += width) - width }));
+  const found = [];
+  const gap = (until) => { if (until > end) found.push({ start: end, width: until - end, none: true }); };
+  for (const { start, width } of group.members.filter((one) => one.leads).sort((one, other) => one.start - other.start)) {
+    gap(start);
+    found.push({ start, width });
+    end = start + width;
+  }
+  gap(group.gpus);
+  return found;
+}
+
+function fillStrip(strip, group) {
+  const spans = spansOf(group);
   const placed = ({ width, start }) => (group.method === "relaunch" ? "" : width > 1 ? ` on GPUs ${start}–${start + width - 1}` : ` on GPU ${start}`);
-  strip.setAttribute("aria-label", spans.map((span) => `TP${span.width}${placed(span)}`).join(", ") || "no replica");
+  strip.setAttribute("aria-label", spans.map((span) => `${span.none ? "none" : `TP${span.width}`}${placed(span)}`).join(", ") || "no replica");
   flag(strip, "changing", isChanging(group));
   sync(strip, spans, (span) => `${span.start} ${span.width}`, () => ({ root: make("span") }), (part, span) => {
     part.root.style.flexGrow = span.width;
-    put(part.root, spans.length > MOST_NAMED ? String(span.width) : `TP${span.width}`);
+    flag(part.root, "none", span.none);
+    put(part.root, span.none ? "–" : spans.length > MOST_NAMED ? String(span.width) : `TP${span.width}`);
   });
 }
 
@@ -132,12 +158,9 @@ function fillShapesCard(part, model) {
   put(part.facts, countsOf(model));
   part.more.href = `#shapes/${encodeURIComponent(model.model)}`;
   part.more.setAttribute("aria-label", `Details of the shapes of ${model.model}`);
-  // Where there is no room for all, those with news are shown.
-  const news = (group) => Number(isChanging(group) || Boolean(group.problem));
-  const shown = model.groups.toSorted((one, other) => news(other) - news(one)).slice(0, MOST_STRIPS);
-  const few = model.groups.length <= MOST_STRIPS;
-  sync(part.strips, few ? model.groups : shown, (group) => group.group, makeStripItem, fillStripItem);
-  put(part.why, [few ? "" : `${model.groups.length - MOST_STRIPS} more are not shown here.`, model.advice ? adviceOf(model.advice) : ""].filter(Boolean).join(" "));
+  const more = model.groups.length - MOST_STRIPS;
+  sync(part.strips, newsFirst(model.groups, MOST_STRIPS).slice(0, MOST_STRIPS), (group) => group.group, makeStripItem, fillStripItem);
+  put(part.why, [more > 0 ? `${more} more are not shown here.` : "", model.advice ? adviceOf(model.advice) : ""].filter(Boolean).join(" "));
 }
 
 function showShapes(live) {
@@ -200,8 +223,10 @@ function stepsOfChange(change, phases) {
 
 // The replicas that a phase waits for, the first few by address.
 function lateOf({ change, members }) {
-  const taking = new Set(change.participants.map((one) => one.address));
-  const late = members.filter((one) => taking.has(one.address) && (LATE[change.phase] || []).includes(one.state)).map((one) => `${one.address} (${one.state})`);
+  if (change.phase === "claimed") return "";
+  const states = new Map(members.map((one) => [one.address, one.state]));
+  const stands = change.participants.map(({ address }) => [address, states.get(address) || UNHEARD]);
+  const late = stands.filter(([, state]) => LATE[change.phase].includes(state)).map(([address, state]) => `${address} (${state})`);
   return late.length > 3 ? `${late.slice(0, 3).join(", ")} and ${late.length - 3} more` : late.join(", ");
 }
 
@@ -233,7 +258,7 @@ function fillGroup(part, group, now, drawing) {
   put(part.state, `${sign} ${word}`);
   put(part.shape, shapeName(group.shape));
   fillStrip(part.strip, group);
-  const holds = group.widths.map((one) => `TP${one.width} ${one.kv_tokens ? count(one.kv_tokens) : "?"}`).join(", ");
+  const holds = group.widths.map((one) => `TP${one.width} ${one.kv_tokens ? count(one.kv_tokens) : "?"}`).join("; ");
   const how = { in_place: "changes in place", relaunch: "changes by other replicas" };
   put(part.facts, [group.gpus === 1 ? "1 GPU" : `${group.gpus} GPUs`, how[group.method] || "its engines cannot change", holds ? `KV tokens: ${holds}` : ""].filter(Boolean).join(" · "));
   const own = drawing.changes.filter((one) => one.group === group.group);
@@ -280,8 +305,11 @@ function makeTimeline() {
 function shapesOf(group, changes, from) {
   const found = [{ from, shape: changes.length ? changes[0].last.before : group.shape }];
   for (const { last } of changes) if (last.phase === "done") found.push({ from: last.at, shape: last.after });
-  // A replica that is lost takes others along, which is no change.
-  if (!isChanging(group)) found[found.length - 1].shape = group.shape;
+  const [now, last] = [found[found.length - 1], changes.length ? changes[changes.length - 1].last : null];
+  if (isChanging(group) || String(now.shape) === String(group.shape)) return found;
+  // A replica that is lost takes others along, which is no change; when, nobody tells unless a change has failed of it.
+  if (last && last.phase === "failed") found.push({ from: last.at, shape: group.shape });
+  else now.shape = group.shape;
   return found;
 }
 
@@ -331,7 +359,7 @@ function showGroups(model, changes, now) {
   // What scrolls is reached with the keyboard.
   if (many) list.setAttribute("tabindex", "0");
   else list.removeAttribute("tabindex");
-  sync(list, model.groups, (group) => `${model.model} ${group.group}`, makeGroup, (part, group) => fillGroup(part, group, now, drawing));
+  sync(list, newsFirst(model.groups, MANY_GROUPS), (group) => `${model.model} ${group.group}`, makeGroup, (part, group) => fillGroup(part, group, now, drawing));
 }
 
 function showShapesPage(live, name) {
@@ -354,6 +382,10 @@ function showShapesPage(live, name) {
   put(at("shapes-demand"), demandOf(model.demand));
   at("shapes-follow").hidden = !model.advice;
   at("shapes-follow").onclick = () => askAdvised(model.model, model.advice);
+  const seen = model.groups.map(({ change }) => (change ? `${change.group} ${change.id} ${change.phase}` : "")).join();
+  const news = seenChanges && seen !== seenChanges;
+  seenChanges = seen;
+  if (news) readPage();
   const changes = changesOf(shapeEvents || []);
   showGroups(model, changes, live.time);
   nothing("shapes-groups", model.groups.length, shapes.age_seconds, "No replica of it is in a host group, as far as is known.");
@@ -366,7 +398,7 @@ PAGES.shapes = {
   show: showShapesPage,
   paths: (model) => [`admin/reshape/history?model=${model}&limit=500`],
   take: (told) => { if (told) shapeEvents = told.events; },
-  forget: () => { shapeEvents = null; },
+  forget: () => { [shapeEvents, seenChanges] = [null, ""]; },
 };
 
 // --- Orders ---------------------------------------------------------------------------------------------------------

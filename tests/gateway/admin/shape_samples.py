@@ -16,6 +16,7 @@ from gateway.reshaping.change import (
     WidthStatus,
 )
 from gateway.reshaping.reshape_registry import ShapesView
+from replicas.reshape.host_group import spans_of
 
 #: When the first event happened, and when the page is looked at.
 BEGAN = 1_800_000_000.0
@@ -59,11 +60,20 @@ def change(phase: Any, /, **fields: Any) -> Change:
 def group(name: str = "host-a", shape: Sequence[int] = (1, 1, 1, 1), **fields: Any) -> GroupStatus:
     """A group whose engines can be TP1, TP2 and TP4."""
     gpus = sum(shape)
-    states = fields.pop("states", ("serving",) * gpus)
+    states = fields.pop("states", ("serving",) * gpus)  # None: a replica that is not heard
     known: dict[str, Any] = {"group": name, "gpus": gpus, "method": "in_place", "shape": shape}
+    spans = [span for span in spans_of(shape) for _ in range(span.width)]
     known["members"] = [
-        MemberStatus(address=f"grpc://a{gpu}", gpu=gpu, start=gpu, width=1, state=states[gpu], leads=True)
-        for gpu in range(gpus)
+        MemberStatus(
+            address=f"grpc://a{gpu}",
+            gpu=gpu,
+            start=span.start,
+            width=span.width,
+            state=states[gpu],
+            leads=span.start == gpu,
+        )
+        for gpu, span in enumerate(spans)
+        if states[gpu] is not None
     ]
     known["widths"] = [
         WidthStatus(width=width, kv_tokens=54_000 * width, change_ms=300) for width in (1, 2, 4, 8) if width <= gpus
