@@ -42,7 +42,7 @@ check: lint
 check test: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not drill and not kubernetes" $(addprefix --ignore=,$(ALONE))
-	$(BIN)/pytest $(ALONE)
+	$(BIN)/pytest -m "not drill and not kubernetes" $(ALONE)
 
 # What takes minutes for each fault; one at a time, since the machine shall be busy with nothing else.
 test-drills: $(VENV)/.installed-dev
