@@ -80,6 +80,13 @@ class Change(Record, frozen=True, kw_only=True):
         str, Meta(description="Why it failed, is taken back, or nothing follows on it; empty where none is so.")
     ] = ""
     failed: Annotated[int, Meta(description="Changes of the group that failed one after the other, with this one.")] = 0
+    falls_back: Annotated[
+        bool, Meta(description="Of one by relaunch: whether it is made as wide replicas do not come up any more.")
+    ] = False
+    lacks_since: Annotated[
+        float | None,
+        Meta(description="Of one by relaunch: since when wide replicas are missing after its end; null: none is."),
+    ] = None
     goal: Annotated[
         Widths, Meta(description="What was ordered, where another change is to follow on this one; empty: `after`.")
     ] = ()
@@ -121,13 +128,14 @@ class Change(Record, frozen=True, kw_only=True):
     def moved(self, phase: Phase, now: float, failure: str = "") -> "Change":
         """Return it in another phase."""
         ends = phase in ("done", "failed")
+        fails = phase == "failed" or (phase == "done" and self.falls_back)
         return msgspec.structs.replace(
             self,
             phase=phase,
             since=now,
             ended=now if ends else None,
             failure=failure or self.failure,
-            failed=self.failed + 1 if phase == "failed" else 0 if phase == "done" else self.failed,
+            failed=self.failed + 1 if fails else 0 if phase == "done" else self.failed,
         )
 
 
@@ -276,7 +284,8 @@ def failed_lately(change: Change, cool_down: float, now: float) -> str:
     if not change.failed or change.ended is None:
         return ""
     left = change.ended + cool_down * 2 ** min(change.failed - 1, MOST_DOUBLINGS) - now
-    return f"its last change failed, and the next one waits for {left:.0f} s: {change.failure}" if left > 0 else ""
+    why = change.failure or change.reason
+    return f"its last change failed, and the next one waits for {left:.0f} s: {why}" if left > 0 else ""
 
 
 def counted(totals: Totals, change: Change) -> Totals:

@@ -265,9 +265,16 @@ def _of_model(model: str, places: Mapping[str, T]) -> dict[str, T]:
 
 def _as_of(change: Change, jump: float, now: float) -> Change:
     """Return a change as old as before, where a jump of the store's clock is followed, and no younger than now."""
-    ended = None if change.ended is None else min(change.ended + jump, now)
+
+    def moved(at: float) -> float:
+        return min(at + jump, now)
+
     return msgspec.structs.replace(
-        change, since=min(change.since + jump, now), started=min(change.started + jump, now), ended=ended
+        change,
+        since=moved(change.since),
+        started=moved(change.started),
+        ended=None if change.ended is None else moved(change.ended),
+        lacks_since=None if change.lacks_since is None else moved(change.lacks_since),
     )
 
 

@@ -23,11 +23,13 @@ from gateway.reshaping.change import (
 from gateway.reshaping.holds_of import holds_of
 from gateway.reshaping.model_facts import ModelFacts
 from gateway.reshaping.relaunch_round import (
+    falling_back,
     relaunch_advice,
     relaunch_begun,
     relaunch_refusal,
     relaunch_status,
     relaunched,
+    with_lack,
 )
 from gateway.reshaping.shape_orders import ORDER_SECONDS, ShapeOrder
 from gateway.reshaping.wanted import (
@@ -86,6 +88,10 @@ def model_round(facts: ModelFacts, advised: Advice | None) -> Outcome:
             changes[group] = after
             events.append(event_of(after))
             totals = counted(totals, after)
+        elif change.method == "relaunch" and (watched := _watched(change, facts)) != change:
+            changes[group] = watched
+            if watched.id != change.id:
+                events.append(event_of(watched))
     for group, change in facts.changes.items():
         if change.goes_on and (problem := _stopped(change, facts)):
             changes[group] = msgspec.structs.replace(change, failure=problem)
@@ -133,6 +139,15 @@ def _gone_on(change: Change, facts: ModelFacts) -> Change:
         return _claimed(change, facts)
     after = advance(change.ordered(), facts.members, facts.now, facts.settings.transform_seconds)
     return change if after.phase == change.phase else change.moved(after.phase, facts.now, after.failure)
+
+
+def _watched(change: Change, facts: ModelFacts) -> Change:
+    """Return a relaunch that has ended with what is missing of it, or the change back that follows from that."""
+    relaunch = facts.relaunch
+    if change.phase not in ENDED or relaunch is None or relaunch.group != change.group:
+        return change
+    watched = with_lack(change, relaunch, facts.now)
+    return falling_back(watched, relaunch, facts.now) or watched
 
 
 def _claimed(change: Change, facts: ModelFacts) -> Change:

@@ -12,13 +12,14 @@ from gateway.scaling.demand.kv_rooms import learned_field, relaunch_pools, relau
 from gateway.scaling.demand.merged_demand import short_demand
 from gateway.scaling.learned_pools import Learned
 from gateway.scaling.settings import slo_of
+from gateway.scaling.status import ReplicaProgress
 from protos.reshape import Span
 from protos.types import Role
 from replicas.controller.capacity import replica_capacity
 from replicas.controller.scaling_settings import Slo
 from replicas.controller.snapshot import PoolSnapshot
 from replicas.controller.workload import Workload, workload_of
-from replicas.reshape.relaunch import Kind, Relaunch
+from replicas.reshape.relaunch import FailedStart, Kind, Relaunch
 from replicas.reshape.snapshot import ShapedReplica, Width
 from routing.estimates.step_model import StepModel
 
@@ -85,7 +86,14 @@ def _kind(model: Model, pool: Pool, inputs: ShapeInputs) -> Kind:
         ready=sum(intent.ready and intent.state == "run" for intent in intents),
         start_seconds=_learned(model, pool, inputs).startup_seconds or pool.scaling.startup_seconds,
         start_timeout=pool.scaling.start_timeout_seconds,
+        failed=[FailedStart(one.since, one.problem) for one in _failed(model, pool, inputs)],
     )
+
+
+def _failed(model: Model, pool: Pool, inputs: ShapeInputs) -> Sequence[ReplicaProgress]:
+    models = inputs.scaling.models if inputs.scaling is not None else ()
+    pools = (one for status in models if status.model == model.name for one in status.pools)
+    return next((one.failed for one in pools if one.name == pool.name), ())
 
 
 def _learned(model: Model, pool: Pool, inputs: ShapeInputs) -> Learned:

@@ -13,7 +13,7 @@ from gateway.reshaping.wanted import Wanted, snapshot_of
 from gateway.scaling.reconcile import DRAIN_SECONDS
 from replicas.reshape.decide import ReshapeSettings, decide
 from replicas.reshape.ordered_change import ENDED
-from replicas.reshape.relaunch import Going, Relaunch, Sizes, gone_on, gpu_seconds, groups_of_places, sizes_of
+from replicas.reshape.relaunch import Going, Relaunch, Sizes, given_up, gone_on, gpu_seconds, groups_of_places, sizes_of
 from replicas.reshape.snapshot import HostGroup, ShapedReplica
 
 _SHOWN_MS: Final = 1000
@@ -27,7 +27,7 @@ def relaunched(change: Change, relaunch: RelaunchFacts, now: float) -> Change:
 
 def relaunch_begun(
     model: str, relaunch: RelaunchFacts, last: Change | None, shape: Sequence[int], reason: str, now: float,
-    actor: str = POLICY, order: str = "",
+    actor: str = POLICY, order: str = "", *, falls_back: bool = False,
 ) -> Change:  # fmt: skip
     """Return a change to a shape that the places can have."""
     wide = relaunch.pools.wide_in(shape)
@@ -49,7 +49,26 @@ def relaunch_begun(
         started=now,
         since=now,
         failed=last.failed if last is not None else 0,
+        falls_back=falls_back,
     )
+
+
+def with_lack(change: Change, relaunch: RelaunchFacts, now: float) -> Change:
+    """Return a change that has ended with since when wide replicas are missing, where somebody is to start them."""
+    lacks = not relaunch.barred and relaunch.pools.wide.ready < _wide_now(change, relaunch)
+    since = (now if change.lacks_since is None else change.lacks_since) if lacks else None
+    return change if since == change.lacks_since else msgspec.structs.replace(change, lacks_since=since)
+
+
+def falling_back(last: Change, relaunch: RelaunchFacts, now: float) -> Change | None:
+    """Return the change back from wide replicas that do not come up any more; None: none is due."""
+    wide = relaunch.pools.wide
+    problem = "" if last.lacks_since is None else given_up(wide, last.lacks_since, now)
+    if not problem:
+        return None
+    reason = f"{_lack(last, relaunch)}: {problem}"
+    shape = relaunch.pools.shape(wide.ready)
+    return relaunch_begun(last.model, relaunch, last, shape, reason, now, falls_back=True)
 
 
 def relaunch_refusal(relaunch: RelaunchFacts, last: Change | None, shape: Sequence[int]) -> str:
@@ -137,6 +156,7 @@ def relaunch_status(relaunch: RelaunchFacts, last: Change | None, cool_down: flo
             for kind in (pools.narrow, pools.wide)
         ],
         held=held,
+        problem="" if last is None or last.lacks_since is None else _lack(last, relaunch),
         undecided=relaunch.unknown,
         rests_until=rests_until(last, cool_down, now),
         change=last,
@@ -152,9 +172,20 @@ def _wide_now(last: Change | None, relaunch: RelaunchFacts) -> int:
     return min(sum(width == pools.wide.gpus for width in shape), pools.most_wide)
 
 
+def _lack(last: Change, relaunch: RelaunchFacts) -> str:
+    return f"{relaunch.pools.wide.ready} of {_wide_now(last, relaunch)} replicas of pool {relaunch.wide} are ready"
+
+
 def _going(change: Change, pools: Relaunch) -> Going:
     before, after = (sum(width == pools.wide.gpus for width in shape) for shape in (change.before, change.after))
-    return Going(before=before, after=after, narrow=change.narrow, phase=change.phase, since=change.since)
+    return Going(
+        before=before,
+        after=after,
+        narrow=change.narrow,
+        phase=change.phase,
+        since=change.since,
+        falls_back=change.falls_back,
+    )
 
 
 def _cost_of(pools: Relaunch, group: HostGroup, replicas: Sequence[ShapedReplica], width: int) -> float:

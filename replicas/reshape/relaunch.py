@@ -16,12 +16,22 @@ from replicas.reshape.snapshot import HostGroup, ShapedReplica
 
 #: Seconds for which replicas that are to go may take, beyond what their requests get to go on elsewhere.
 GOING_SECONDS: Final = 120.0
+#: Starts of wide replicas that fail, one after the other, before no other one is waited for.
+MOST_FAILED_STARTS: Final = 4
+
+
+class FailedStart(msgspec.Struct, frozen=True):
+    """A start that failed lately: when it was asked for, and why it failed."""
+
+    made: float
+    problem: str
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of replicas: `gpus` of each, at most `most` of them; those that `exist` in any state, and are `ready`.
 
-    `start_seconds` is what a start takes, None: nobody knows. A start has failed after `start_timeout` seconds.
+    `start_seconds` is what a start takes, None: nobody knows. A start has failed after `start_timeout` seconds, or when
+    its launcher says so: those are in `failed`, the newest last.
     """
 
     gpus: int
@@ -30,6 +40,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
     start_seconds: float | None
     start_timeout: float
+    failed: Sequence[FailedStart] = ()
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +83,17 @@ class Relaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Going(msgspec.Struct, frozen=True, kw_only=True):
-    """A change from `before` to `after` wide replicas, `narrow` of the others having run when it began."""
+    """A change from `before` to `after` wide replicas, `narrow` of the others having run when it began.
+
+    One that `falls_back` is made as wide replicas do not come up: it is not taken back.
+    """
 
     before: int
     after: int
     narrow: int
     phase: Phase
     since: float
+    falls_back: bool = False
 
 
 def sizes_of(change: Going, relaunch: Relaunch) -> Sizes:
@@ -117,8 +132,11 @@ def gone_on(change: Going, relaunch: Relaunch, now: float) -> tuple[Phase, str]:
         wanted = sizes.wide if widens else sizes.narrow
         if coming.ready >= wanted:
             return "done", ""
-        if lasted > coming.start_timeout:
-            return "aborting", f"what comes was not ready within {coming.start_timeout:.0f} s"
+        if widens and (problem := given_up(coming, change.since, now)):
+            return "aborting", problem
+        if not widens and lasted > coming.start_timeout:
+            # Some of the narrow ones may be ready, where what was there cannot be.
+            return ("done", "") if change.falls_back else ("aborting", _not_ready(coming))
     elif change.phase == "aborting":
         back = relaunch.wide.ready >= change.before and relaunch.narrow.ready >= change.narrow
         gone = relaunch.wide.exist <= change.before
@@ -128,6 +146,16 @@ def gone_on(change: Going, relaunch: Relaunch, now: float) -> tuple[Phase, str]:
         if lasted > limit:
             return "failed", f"what was there is not ready again after {limit:.0f} s"
     return change.phase, ""
+
+
+def given_up(wide: Kind, since: float, now: float) -> str:
+    """Say why no wide replica is waited for any more, where one has been missing since then; empty: one may come."""
+    failed = [one for one in wide.failed if one.made >= since]
+    if len(failed) >= MOST_FAILED_STARTS:
+        return f"{len(failed)} starts failed one after the other, the last one: {failed[-1].problem}"
+    if now - since <= wide.start_timeout:
+        return ""
+    return _not_ready(wide) + (f", and its last start failed: {failed[-1].problem}" if failed else "")
 
 
 def groups_of_places(
@@ -164,6 +192,10 @@ def gpu_seconds(relaunch: Relaunch, replicas: Sequence[ShapedReplica], width: in
         return float("inf")
     drains = any(replica.id for replica in replicas)
     return ((drain_seconds if drains else 0.0) + coming.start_seconds) * relaunch.wide.gpus
+
+
+def _not_ready(coming: Kind) -> str:
+    return f"what comes was not ready within {coming.start_timeout:.0f} s"
 
 
 def _on(replica: ShapedReplica, span: Span) -> ShapedReplica:

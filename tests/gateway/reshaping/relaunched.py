@@ -22,6 +22,7 @@ from gateway.scaling.demand.demand_reports import ModelReport, report_demand
 from gateway.scaling.intents import Intent, read_intents
 from gateway.scaling.settings import scaled_models
 from gateway.store.store_client import Store
+from protos.launch_step import LaunchStep
 from protos.reshape import ReshapeOrder
 from protos.types import Role, Shape
 from replicas.launchers.launcher import LauncherError, ReplicaOrder
@@ -68,12 +69,17 @@ class GpuLauncher(FakeLauncher):
     def __init__(self) -> None:
         super().__init__()
         self.most_used = 0
+        #: Pools whose replicas end as soon as they are started, with what is said of them.
+        self.failing: dict[str, str] = {}
 
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:
         for order in orders:
             if self.used + order.shape.gpus > GPUS:
                 raise LauncherError(f"{order.id}: {order.shape.gpus} GPUs are needed, and {GPUS - self.used} are free")
             await super().start([order])
+            if order.pool in self.failing:
+                failed = {"step": LaunchStep.FAILED, "problem": self.failing[order.pool]}
+                self.replicas[order.id] = msgspec.structs.replace(self.replicas[order.id], **failed)
         self.most_used = max(self.most_used, self.used)
 
     @property

@@ -47,6 +47,80 @@ async def test_a_wide_replica_that_does_not_come_up_gives_its_gpus_back(store_ur
             await world.registry.apply("m", GROUP, [4], "cli:ada")
 
 
+async def wide_and_gone(world: World) -> None:
+    """Come to a wide replica, whose process ends for good."""
+    await four_narrow(world)
+    await world.registry.apply("m", GROUP, [4], "cli:ada")
+    await world.until("done")
+    world.broken = {"wide"}
+    world.launcher.replicas.clear()
+
+
+async def test_narrow_replicas_come_back_where_the_wide_one_never_starts_again(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await wide_and_gone(world)
+        await world.round(times=20)
+        assert (await world.status()).groups[0].problem == "0 of 1 replicas of pool wide are ready"
+        # Whoever takes over has it for missing since then, too.
+        await world.shapes.lease.leave()
+        world.shapes = world.shape_controller("another")
+        change = await world.until("preparing", most=50)
+        assert (change.id, change.actor, change.after) == (2, "policy", [1, 1, 1, 1])
+        reason = "0 of 1 replicas of pool wide are ready: what comes was not ready within 60 s"
+        assert change.reason == reason
+        change = await world.until("done")
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (4, 0)
+        # It counts as a change that has failed: the next one waits.
+        (group,) = (await world.status()).groups
+        assert (group.shape, group.problem) == ([1, 1, 1, 1], "")
+        assert group.held.startswith("its last change failed") and group.held.endswith(reason)
+        events = await world.registry.events("m", 3)
+        assert [(one.phase, one.reason) for one in events] == [
+            ("preparing", reason),
+            ("transforming", reason),
+            ("done", reason),
+        ]
+
+
+async def test_starts_of_the_wide_one_that_fail_at_once_are_not_tried_for_long(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await wide_and_gone(world)
+        world.launcher.failing = {"wide": "out of memory"}
+        change = await world.until("preparing", most=50)
+        assert change.reason.endswith("4 starts failed one after the other, the last one: out of memory")
+        assert len([id_ for id_ in world.launcher.starts if id_.startswith("wide")]) == 5
+        await world.until("done")
+        await world.round(times=40)
+        # It is started ever more rarely, so that time ends the next try, which says what has failed.
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        change = await world.until("aborting", most=80)
+        assert change.failure == "what comes was not ready within 60 s, and its last start failed: out of memory"
+        assert (await world.until("failed")).failed == 2
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (4, 0)
+
+
+async def test_first_starts_of_a_wide_one_that_fail_at_once_end_the_change(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await four_narrow(world)
+        world.launcher.failing = {"wide": "out of memory"}
+        await world.registry.apply("m", GROUP, [4], "cli:ada")
+        change = await world.until("aborting", most=50)
+        assert change.failure == "4 starts failed one after the other, the last one: out of memory"
+        await world.until("failed")
+        assert (len(world.launcher.pool("narrow")), len(world.launcher.pool("wide"))) == (4, 0)
+
+
+async def test_a_wide_replica_that_comes_again_stays(store_url: str) -> None:
+    async with relaunch_world(store_url) as world:
+        await wide_and_gone(world)
+        await world.round(times=30)
+        world.broken = set()
+        await world.round(times=60)
+        (change,) = (await world.records()).changes.values()
+        assert (change.id, change.phase, change.lacks_since) == (1, "done", None)
+        assert len(world.launcher.pool("wide")) == 1
+
+
 async def test_another_controller_goes_on_with_a_change(store_url: str) -> None:
     async with relaunch_world(store_url) as world:
         await four_narrow(world)

@@ -5,7 +5,17 @@ from hypothesis import strategies as st
 from protos.reshape import Span
 from replicas.reshape.decide import ReshapeSettings, decide
 from replicas.reshape.ordered_change import ENDED
-from replicas.reshape.relaunch import Going, Kind, Relaunch, gone_on, gpu_seconds, groups_of_places, sizes_of
+from replicas.reshape.relaunch import (
+    FailedStart,
+    Going,
+    Kind,
+    Relaunch,
+    given_up,
+    gone_on,
+    gpu_seconds,
+    groups_of_places,
+    sizes_of,
+)
 from replicas.reshape.snapshot import ReshapeSnapshot, ShapedReplica, Width
 
 
@@ -149,3 +159,25 @@ def test_a_start_that_takes_long_must_be_worth_it() -> None:
     assert not decided(10.0, start=None)
     # Where a change costs next to nothing, a request that waits is enough.
     assert decided(0.0, short_tokens=0.0)
+
+
+def test_wide_replicas_that_do_not_come_up_any_more_are_given_up() -> None:
+    def missing(*made: float) -> Kind:
+        failed = [FailedStart(at, f"as of {at:g}") for at in made]
+        return msgspec.structs.replace(relaunch().wide, failed=failed)
+
+    assert given_up(missing(), 100.0, 400.0) == ""
+    assert given_up(missing(), 100.0, 401.0) == "what comes was not ready within 300 s"
+    # Starts before one was missing have failed for other reasons.
+    assert given_up(missing(10.0, 20.0, 100.0, 110.0, 120.0), 100.0, 130.0) == ""
+    assert given_up(missing(100.0, 110.0, 120.0, 130.0), 100.0, 130.0) == (
+        "4 starts failed one after the other, the last one: as of 130"
+    )
+
+
+def test_a_change_that_falls_back_ends_though_not_all_narrow_ones_are_ready() -> None:
+    change = msgspec.structs.replace(going(1, 0, 4), phase="transforming")
+    assert gone_on(change, relaunch(narrow=7), 301.0)[0] == "aborting"
+    back = msgspec.structs.replace(change, falls_back=True)
+    assert gone_on(back, relaunch(narrow=7), 300.0) == ("transforming", "")
+    assert gone_on(back, relaunch(narrow=7), 301.0) == ("done", "")
