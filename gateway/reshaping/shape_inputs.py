@@ -14,6 +14,7 @@ from gateway.fleets.drains import Drain, drains_of
 from gateway.fleets.replica_specs import discovered_host, replica_spec
 from gateway.fleets.reports import Report as FleetReport
 from gateway.fleets.reports import found_replicas, reports
+from gateway.rollouts.orders import is_under_way
 from gateway.rollouts.rollout_records import read_records
 from gateway.scaling.demand.demand_reports import ModelReport, demand_reports
 from gateway.scaling.intents import Intent, read_intents
@@ -122,8 +123,7 @@ async def _rollouts(storage: Storage) -> dict[str, str]:
     records = await read_records(storage)
     found = {model: one.candidate for model, one in records.rollouts.items() if one.phase not in ENDED}
     for model, order in records.orders.items():
-        last = records.rollouts.get(model)
-        if last is None or last.id != order.id:
+        if model not in found and is_under_way(order, records.rollouts.get(model)):
             found[model] = order.settings.to
     return found
 

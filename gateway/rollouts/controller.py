@@ -17,7 +17,7 @@ from gateway.config.settings import Config
 from gateway.fleets.reports import Report, reports
 from gateway.rollouts.declared import digest_of, has_version, stable_now
 from gateway.rollouts.errands import Errands
-from gateway.rollouts.orders import FILE, begun, is_under_way
+from gateway.rollouts.orders import FILE, begun, is_stale, is_under_way, order_of_model
 from gateway.rollouts.rollout_records import MOST_STORED, Records, read_records
 from gateway.rollouts.rollout_registry import RolloutRegistry
 from gateway.rollouts.sizes import sizes_of
@@ -146,8 +146,8 @@ class RolloutController(LeasedRounds):
     async def _take_declared(self, records: Records) -> None:
         """Order what the file declares and was not taken yet, where no other rollout of the model is under way."""
         for name, settings in self._declared.items():
-            model, order = self._models.get(name), records.orders.get(name)
-            rollout, digest = records.rollouts.get(name), digest_of(settings)
+            model, rollout, digest = self._models.get(name), records.rollouts.get(name), digest_of(settings)
+            order = order_of_model(records.orders.get(name), rollout)
             known = (records.taken.get(name), order.declared if order is not None else "")
             if model is None or digest in known or name in records.unreadable:
                 continue
@@ -226,10 +226,12 @@ class RolloutController(LeasedRounds):
     def _current(self, name: str, records: Records, now: float) -> Rollout | None:
         """Return a model's rollout: the one that is stored, or that a new order begins."""
         rollout, order, model = records.rollouts.get(name), records.orders.get(name), self._models.get(name)
-        if rollout is not None and (rollout.phase not in ENDED or order is None or rollout.id == order.id):
-            # Orders are elsewhere in the store, which may have lost the last one: one that is older begins nothing.
+        goes_on = rollout is not None and rollout.phase not in ENDED
+        # Orders are elsewhere in the store, which may have lost the last one: one that is older begins nothing, then
+        # or later.
+        if goes_on or order is None or (rollout is not None and (rollout.id == order.id or is_stale(order, rollout))):
             return self._moved(rollout)
-        if order is None or model is None:
+        if model is None:
             return rollout
         stored = records.splits.get(name)
         stable = stable_now(model, stored)

@@ -29,6 +29,10 @@ class Order(Record, frozen=True, kw_only=True):
     at: float
     wish: Wish = "run"
     declared: Annotated[str, Meta(description="Digest of its declaration; empty: it was asked for by hand.")] = ""
+    after: Annotated[
+        str | None,
+        Meta(description="Id of the model's rollout before it; empty: there was none, null: it is not known."),
+    ] = None
 
 
 def place_of(model: str) -> Place:
@@ -44,9 +48,21 @@ def order_of(raw: bytes) -> Order | None:
         return None
 
 
+def is_stale(order: Order, rollout: Rollout) -> bool:
+    """Whether an order was for a rollout before the model's last one, and the store has lost those between.
+
+    No clock is asked, as the store's may have jumped since.
+    """
+    return order.id != rollout.id and order.after is not None and order.after != rollout.id
+
+
 def is_under_way(order: Order | None, rollout: Rollout | None) -> bool:
     """Whether an order has not come to its end: the controller may not even have seen it."""
-    return order is not None and (rollout is None or rollout.id != order.id or rollout.phase not in ENDED)
+    if order is None or rollout is None:
+        return order is not None
+    if order.id == rollout.id:
+        return rollout.phase not in ENDED
+    return not is_stale(order, rollout)
 
 
 def begun(order: Order, model: Model, stable: str, epoch: int, now: float) -> Rollout:
@@ -69,10 +85,12 @@ def begun(order: Order, model: Model, stable: str, epoch: int, now: float) -> Ro
 
 
 def order_of_model(order: Order | None, rollout: Rollout | None) -> Order | None:
-    """Return the order that counts of a model: the stored one, unless the rollout that is under way is of another one,
-    which cannot be read or which the store has lost.
+    """Return the order that counts of a model: the stored one, unless the rollout that is under way, or that was the
+    last, is of a later one, which cannot be read or which the store has lost.
     """
-    if rollout is None or (order is not None and (order.id == rollout.id or rollout.phase in ENDED)):
+    if rollout is None or (order is not None and order.id == rollout.id):
+        return order
+    if order is not None and rollout.phase in ENDED and not is_stale(order, rollout):
         return order
     return Order(
         id=rollout.id,

@@ -174,7 +174,12 @@ class RolloutRegistry:
                 )
             await self._check(model, settings, _stable(model, records))
             order = Order(
-                id=f"{model.name}-{secrets.token_hex(6)}", settings=settings, actor=actor, at=now, declared=declared
+                id=f"{model.name}-{secrets.token_hex(6)}",
+                settings=settings,
+                actor=actor,
+                at=now,
+                declared=declared,
+                after=last.id if last is not None else "",
             )
             written = msgspec.json.encode(order)
             entry = Entry(actor, "rollout.start", model.name, raw if before is not None else b"", written)

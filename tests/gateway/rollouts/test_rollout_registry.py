@@ -5,7 +5,7 @@ import pytest
 import redis
 
 from gateway.tenancy.tenants.transactions import ROLLOUT_ORDERS
-from protos.errors import Conflict, InvalidRequest
+from protos.errors import Conflict, InvalidRequest, RolloutNotFound
 from tests.gateway.rollouts.test_controller import TO_V2, begin
 from tests.gateway.rollouts.worlds import config_of, of, rollout_world
 
@@ -69,6 +69,31 @@ async def test_a_rollout_whose_order_the_store_has_lost_goes_on_and_can_be_abort
         assert (await world.split()).share == 0.0
         back = await world.until(one, "rolled_back")
         assert (back.id, of(back.history)["rolling_back"].cause) == (begun.id, "aborted")
+
+
+async def test_an_older_order_begins_nothing_once_the_rollout_is_over_whose_order_the_store_has_lost(
+    store_url: str,
+) -> None:
+    async with rollout_world(store_url) as world:
+        one = world.controller()
+        await begin(world)
+        await world.until(one, "done")
+        with redis.Redis.from_url(store_url) as store:
+            older = store.hget(ROLLOUT_ORDERS, "m")
+            await world.registry.start(msgspec.structs.replace(TO_V2, to="v1"), "cli:me")
+            back = await world.until(one, "shifting")
+            store.hset(ROLLOUT_ORDERS, "m", older or b"")
+        await world.until(one, "done")
+        await world.round(one, times=5)
+        # No third one begins, which would be to v2 again, nor is one shown or waited for.
+        assert (await world.split()).stable == "v1"
+        view = await world.registry.view("m")
+        assert (view.rollout.id, view.taken, view.rollout.phase) == (back.id, True, "done")
+        with pytest.raises(RolloutNotFound, match="No rollout of 'm' is under way"):
+            await world.registry.set_wish("m", "abort", "cli:me")
+        await begin(world)
+        third = await world.until(one, "shifting")
+        assert (third.id != back.id, third.candidate) == (True, "v2")
 
 
 async def test_an_order_for_what_the_file_has_made_stable_meanwhile_ends_at_once(store_url: str) -> None:
