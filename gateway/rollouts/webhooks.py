@@ -1,15 +1,13 @@
 """Events of controllers to webhooks, in their order; one that hangs or fails holds nothing up."""
 
 import asyncio
-import http.client
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from gateway.tenancy.limits.budget_alerts import post_json
+from gateway.tenancy.limits.post_json import WebhookFailed, post_json
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +17,7 @@ RETOLD_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = (1.0, 5.0, 30.0)
 #: Events that wait for one webhook at most; beyond, the oldest are left out.
 MOST_WAITING: Final = 256
-#: Posts at a time.
-MOST_POSTS: Final = 4
-#: Webhooks that events wait for at most.
+#: Webhooks that events wait for at most, one post to each at a time.
 MOST_WEBHOOKS: Final = 16
 
 
@@ -29,17 +25,18 @@ class Webhooks:
     """Delivers events, one after the other for each address."""
 
     def __init__(
-        self, of: str, post: Callable[[str, bytes], None] = post_json, retries: Sequence[float] = RETRY_SECONDS
+        self,
+        of: str,
+        post: Callable[[str, bytes], Awaitable[None]] = post_json,
+        retries: Sequence[float] = RETRY_SECONDS,
     ) -> None:
         """`of` is what the events are of, as receivers are told it.
 
-        `post` sends a body in a thread, within seconds; it raises OSError, ValueError and HTTPException.
+        `post` sends a body, within seconds; it raises WebhookFailed.
         """
         self._of, self._post, self._retries = of, post, retries
         self._waiting: dict[str, list[bytes]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # Threads of its own: those that hang keep nobody else from theirs.
-        self._threads = ThreadPoolExecutor(MOST_POSTS, "webhook")
         self._problem = ""
         #: Events that were not delivered.
         self.lost = 0
@@ -67,7 +64,6 @@ class Webhooks:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self._waiting.clear()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _deliver(self, webhook: str) -> None:
         try:
@@ -81,8 +77,8 @@ class Webhooks:
     async def _send(self, webhook: str, body: bytes) -> None:
         for pause in (*self._retries, None):
             try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, self._post, webhook, body)
-            except (OSError, ValueError, http.client.HTTPException) as error:
+                await self._post(webhook, body)
+            except WebhookFailed as error:
                 problem = str(error)
             else:
                 self._problem = ""

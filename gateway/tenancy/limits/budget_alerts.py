@@ -1,22 +1,20 @@
 """Budget alerts to the log and to a webhook."""
 
 import asyncio
-import http.client
 import logging
-import urllib.request
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from gateway.config.models.price import NANO
+from gateway.tenancy.limits.post_json import WebhookFailed, post_json
 
 log = logging.getLogger(__name__)
 
-WEBHOOK_SECONDS: Final = 10.0
 #: Seconds before each retry.
 RETRY_SECONDS: Final = (1.0, 5.0, 30.0)
-#: Concurrent webhook requests, each in a thread.
+#: Concurrent webhook requests.
 MAX_POSTS: Final = 2
 #: Deliveries in flight at most; beyond, an alert goes to the log only.
 MAX_DELIVERIES: Final = 64
@@ -76,18 +74,11 @@ class Alerts:
         for pause in (*self._retries, None):
             try:
                 async with self._posts:
-                    await asyncio.to_thread(post_json, url, body)
-            except (OSError, ValueError, http.client.HTTPException) as error:
+                    await post_json(url, body)
+            except WebhookFailed as error:
                 problem = str(error)
             else:
                 return
             if pause is not None:
                 await asyncio.sleep(pause)
         log.error("the webhook does not take a budget alert: %s", problem)
-
-
-def post_json(url: str, body: bytes) -> None:
-    """Post a JSON body. Raises OSError, ValueError and HTTPException."""
-    request = urllib.request.Request(url, data=body, headers={"content-type": "application/json"}, method="POST")
-    with urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS) as answer:
-        answer.read(1024)

@@ -88,7 +88,7 @@ class World(Clocked):
         self.posted: list[tuple[str, dict[str, Any]]] = []
 
     def controller(self, name: str = "one") -> ShapeController:
-        def post(url: str, body: bytes) -> None:
+        async def post(url: str, body: bytes) -> None:
             self.posted.append((url, msgspec.json.decode(body)))
 
         webhooks = Webhooks("reshape", post, retries=())

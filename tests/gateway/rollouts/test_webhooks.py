@@ -1,8 +1,9 @@
-import threading
+import asyncio
 
 import msgspec
 
 from gateway.rollouts.webhooks import MOST_WAITING, MOST_WEBHOOKS, Webhooks
+from gateway.tenancy.limits.post_json import WebhookFailed
 from routing.rollouts.rollout import Event
 from tests.loops import until
 
@@ -23,9 +24,9 @@ def event(number: int) -> Event:
 
 async def test_events_come_in_their_order_and_a_failure_is_tried_again() -> None:
     got: list[int] = []
-    failures = [OSError("refused"), OSError("refused")]
+    failures = [WebhookFailed("refused"), WebhookFailed("refused")]
 
-    def post(url: str, body: bytes) -> None:
+    async def post(url: str, body: bytes) -> None:
         if failures:
             raise failures.pop()
         told = msgspec.json.decode(body)
@@ -41,11 +42,11 @@ async def test_events_come_in_their_order_and_a_failure_is_tried_again() -> None
 
 
 async def test_a_webhook_that_hangs_holds_nothing_up_and_what_waits_is_bounded() -> None:
-    hangs, got = threading.Event(), []
+    hangs, got = asyncio.Event(), []
 
-    def post(url: str, body: bytes) -> None:
-        if url == "http://hangs":
-            hangs.wait(30.0)
+    async def post(url: str, body: bytes) -> None:
+        if url.startswith("http://hangs"):
+            await hangs.wait()
         else:
             got.append(msgspec.json.decode(body)["number"])
 

@@ -63,7 +63,7 @@ class World(Clocked):
         self.registry = RolloutRegistry(self.store, config)
 
     def controller(self, name: str = "one") -> RolloutController:
-        def post(url: str, body: bytes) -> None:
+        async def post(url: str, body: bytes) -> None:
             self.posted.append((url, msgspec.json.decode(body)))
 
         webhooks = Webhooks("rollout", post, retries=())
