@@ -22,7 +22,7 @@ from gateway.scaling.facts.pool_facts import PoolFacts, announced, uses
 from gateway.scaling.facts.unwell import Reached
 from gateway.scaling.facts.workers_heard import WorkersHeard
 from gateway.scaling.inputs import Inputs, read_inputs
-from gateway.scaling.intents import INTENTS, SET_ASIDE, Intent, StoredIntents, read_intents
+from gateway.scaling.intents import INTENTS, SET_ASIDE, Intent, StoredIntents, read_intents, set_aside
 from gateway.scaling.launcher_calls import CALL_SECONDS, LauncherCalls
 from gateway.scaling.learned_pools import WRITE_SECONDS, Learned, field_of, is_news, read_learned, write_of
 from gateway.scaling.leasing.lease import Holder, Lease, LeaseLost, Write
@@ -215,7 +215,7 @@ class Controller(LeasedRounds):
             self._jump.note(plan.puts.values())
             writes += [Write("put", INTENTS, id_, msgspec.json.encode(put)) for id_, put in plan.puts.items()]
             writes += [Write("put", INTENTS, id_, b"") for id_ in sorted(plan.drops)]
-        writes += _set_aside(inputs.stored.unreadable)
+        writes += set_aside(inputs.stored.unreadable)
         self._times.note(steps_of(inputs.stored.intents, facts), now)
         told = (self._clock.warning, self._prices.warning if self._prices is not None else "", self._astray(facts))
         warnings = [warning for warning in (*told, *inputs.overrides.problems) if warning]
@@ -371,11 +371,6 @@ class Controller(LeasedRounds):
 
     def _pools(self) -> list[ScaledPool]:
         return [pool for one in self.models for pool in one.model.pools]
-
-
-def _set_aside(unreadable: Mapping[bytes, bytes]) -> list[Write]:
-    writes = [Write("put", SET_ASIDE, id_, raw) for id_, raw in unreadable.items()]
-    return writes + [Write("put", INTENTS, id_, b"") for id_ in unreadable]
 
 
 def _write_of(record: DecisionRecord) -> Write:

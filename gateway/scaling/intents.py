@@ -4,7 +4,7 @@ An intent is written before its replica is started and removed after it is gone:
 every replica that may run, starts none twice, and forgets none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -13,6 +13,7 @@ from gateway.config.models.addresses import is_grpc_address, replica_name
 from gateway.config.settings import Config
 from gateway.fleets.drains import Drain
 from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.scaling.leasing.lease import Write
 from gateway.scaling.status import PREFIX
 from gateway.store.unreadable import UNREADABLE, readable
 from gateway.tenancy.tenants.transactions import Storage
@@ -20,8 +21,11 @@ from protos.types import Role, Shape
 
 #: A hash: replica id -> intent.
 INTENTS: Final = f"{PREFIX}replicas"
-#: A hash: replica id -> an intent that could not be read. Its replica is taken over like one of unknown origin.
-SET_ASIDE: Final = f"{PREFIX}unreadable"
+#: A stream: intents that could not be read, as JSON of `SetAside`. Their replicas are taken over like ones of unknown
+#: origin.
+SET_ASIDE: Final = f"{PREFIX}set-aside"
+#: How many of them it keeps at least, each of some hundred bytes; a hundred more at most.
+MOST_SET_ASIDE: Final = 100
 #: Who drains, as shown to operators.
 ACTOR: Final = "scaling"
 
@@ -63,6 +67,20 @@ class StoredIntents(msgspec.Struct):
 
     intents: list[Intent]
     unreadable: dict[bytes, bytes]
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """What was stored as an intent, and where; bytes that are no text are escaped."""
+
+    id: str
+    stored: str
+
+
+def set_aside(unreadable: Mapping[bytes, bytes]) -> list[Write]:
+    """Return the writes that take unreadable intents out of the way."""
+    kept = (SetAside(*(part.decode("utf-8", "backslashreplace") for part in one)) for one in unreadable.items())
+    writes = [Write("add", SET_ASIDE, str(MOST_SET_ASIDE), msgspec.json.encode(one)) for one in kept]
+    return writes + [Write("put", INTENTS, id_, b"") for id_ in unreadable]
 
 
 async def stored_intents(storage: Storage) -> StoredIntents:

@@ -27,6 +27,8 @@ _LOG_KEPT: Final = 1 << 20
 _LOG_LONGEST: Final = 8 << 20
 _LINE_BYTES: Final = 8192
 _LINE_LENGTH: Final = 400
+#: Records that are set aside and kept: the last ones.
+MOST_SET_ASIDE: Final = 32
 
 
 class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ class LaunchFolder:
     """The folder. `ID.json` is a record, `ID.lock` the process's lock, `ID.log` its output.
 
     `ID.slot` is there while a process in wait is being told to become the replica (standby_slots.py). `ID.unreadable`
-    is a record that could not be read.
+    is a record that could not be read; the last ones are kept.
     """
 
     def __init__(self, path: Path) -> None:
@@ -154,6 +156,9 @@ class LaunchFolder:
         holder = Holder(self.lock_path(id_))
         record = _of_process(holder.pid, id_) if holder.held else None
         path.replace(aside)
+        # By when it was set aside, not written.
+        os.utime(aside)
+        self._forget_set_aside()
         if record is not None:
             self.write(record)
             then = f"it is made anew from the environment of process {holder.pid}"
@@ -165,12 +170,22 @@ class LaunchFolder:
         log.warning("%s: not a record of a replica (%s); set aside as %s, and %s", path, error, aside.name, then)
         return record
 
+    def _forget_set_aside(self) -> None:
+        """Remove the oldest of the records that were set aside, with what is left of their replicas. Raises OSError."""
+        aside = sorted(self._path.glob("*.unreadable"), key=lambda path: path.stat().st_mtime_ns)
+        for path in aside[:-MOST_SET_ASIDE]:
+            if not path.with_suffix(".json").exists() and not Holder(self.lock_path(path.stem)).held:
+                self._remove_all_of(path.stem)
+            path.unlink(missing_ok=True)
+
     def remove(self, record: LaunchRecord) -> None:
         """Remove a record with its lock and its log. Raises OSError."""
-        id_ = record.order.id
+        self._remove_all_of(record.order.id)
+        (self._path / f"{record.order.id}.json").unlink(missing_ok=True)
+
+    def _remove_all_of(self, id_: str) -> None:
         for path in (self.lock_path(id_), self.log_path(id_), self.slot_path(id_)):
             path.unlink(missing_ok=True)
-        (self._path / f"{record.order.id}.json").unlink(missing_ok=True)
 
     def last_line(self, id_: str) -> str:
         """The last line of a replica's log, shortened; empty if there is none."""

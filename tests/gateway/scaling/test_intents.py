@@ -1,8 +1,19 @@
+from typing import cast
+
+import msgspec
 import pytest
 
-from gateway.scaling.intents import INTENTS, SET_ASIDE, scaling_drains
+from gateway.scaling.intents import INTENTS, MOST_SET_ASIDE, SET_ASIDE, SetAside, scaling_drains
 from gateway.store.lua_script import Script
-from tests.gateway.scaling.scaled import scaled_world, want
+from tests.gateway.scaling.scaled import World, scaled_world, want
+
+ENTRIES = Script.load("gateway.scaling", "lua/entries.lua")
+
+
+async def kept(world: World) -> list[SetAside]:
+    """What was set aside, the newest first."""
+    found = cast("list[bytes]", await world.store.run(ENTRIES, [SET_ASIDE], ["1000"]))
+    return [msgspec.json.decode(raw, type=SetAside) for raw in found]
 
 
 @pytest.mark.parametrize("spoiled", ["{", "\x00", '{"id": 1}'])
@@ -20,7 +31,7 @@ async def test_an_intent_that_cannot_be_read_is_set_aside_and_its_replica_taken_
         await world.store.run(spoil, [INTENTS], [first, spoiled])
         assert await scaling_drains(world.store) == [], "workers go on with the other drains"
         await world.round(one)
-        assert await world.store.hgetall(SET_ASIDE) == {first.encode(): spoiled.encode()}
+        assert await kept(world) == [SetAside(first, spoiled)]
         assert [message for message in caplog.messages if first in message and INTENTS in message]
         for _ in range(4):
             await world.ready()
@@ -42,6 +53,18 @@ async def test_an_intent_whose_id_is_no_text_is_set_aside_once(
         one = world.controller()
         await world.store.run(spoil, [INTENTS], [b"\xff", "{"])
         await world.round(one, times=3)
-        assert await world.store.hgetall(SET_ASIDE) == {b"\xff": b"{"}
+        assert await kept(world) == [SetAside("\\xff", "{")]
         assert await world.store.hgetall(INTENTS) == {}
         assert sum("\\xff" in message for message in caplog.messages) == 1
+
+
+async def test_of_intents_that_were_set_aside_the_last_are_kept(store_url: str) -> None:
+    spoil = Script("for i = 1, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], '{') end return 1")
+    async with scaled_world(store_url) as world:
+        one = world.controller()
+        for start in range(0, 400, 100):
+            await world.store.run(spoil, [INTENTS], [f"p-{number:03}" for number in range(start, start + 100)])
+            await world.round(one)
+        found = await kept(world)
+        assert MOST_SET_ASIDE <= len(found) <= 2 * MOST_SET_ASIDE
+        assert found[0].id == "p-399"

@@ -16,7 +16,7 @@ from protos.launch_step import LaunchStep
 from replicas.launchers import launch_folder, local_launcher
 from replicas.launchers.gpu_share import GpuShare
 from replicas.launchers.held_process import Holder
-from replicas.launchers.launch_folder import LaunchFolder
+from replicas.launchers.launch_folder import MOST_SET_ASIDE, LaunchFolder
 from replicas.launchers.launcher import LaunchedReplica, LauncherError, ReplicaOrder
 from replicas.launchers.local_launcher import KILL_MARGIN_SECONDS, LocalLauncher
 from tests.launched import begun, ended, local, order
@@ -262,6 +262,25 @@ async def test_a_record_that_cannot_be_read_is_set_aside_and_made_anew_from_its_
     assert "nothing of it runs" in said[1]
     await again.stop(["a"], 5.0)
     await seen(again, lambda found: "a" not in found)
+
+
+async def test_of_records_that_were_set_aside_the_last_are_kept(folder: Path) -> None:
+    launched = folder / "launched"
+    launcher = local(folder)
+    await launcher.start([order("runs")])
+    await runs(folder, "runs")
+    (launched / "runs.json").write_text("{")
+    await launcher.observe()
+    for number in range(MOST_SET_ASIDE + 5):
+        (launched / f"a-{number:03}.json").write_text("{")
+        (launched / f"a-{number:03}.log").write_text("a line")
+        await launcher.observe()
+    aside = [f"a-{number:03}" for number in range(5, MOST_SET_ASIDE + 5)]
+    assert sorted(path.stem for path in launched.glob("*.unreadable")) == aside
+    # What they were of is forgotten with them, unless it runs.
+    assert sorted(path.stem for path in launched.glob("*.log")) == [*aside, "runs"]
+    assert [one.id for one in await launcher.observe()] == ["runs"]
+    await launcher.stop(["runs"], 5.0)
 
 
 async def test_a_process_without_any_record_is_ended_when_it_is_told_by_its_id(folder: Path) -> None:
