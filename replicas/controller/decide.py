@@ -13,7 +13,17 @@ from replicas.controller.pool_state import PoolState, pool_states
 from replicas.controller.scaling_settings import ModelScaling
 from replicas.controller.sizing import Sizing, sized
 from replicas.controller.snapshot import Snapshot
-from replicas.controller.spot import WARY_SECONDS, SpotPlan, lost_spot, spot_market, spot_offer, spot_seen, with_spot
+from replicas.controller.spot import (
+    WARY_SECONDS,
+    SpotPlan,
+    lost_spot,
+    short_since,
+    spot_market,
+    spot_offer,
+    spot_seen,
+    spot_stays_away,
+    with_spot,
+)
 from replicas.controller.stability import most_now, with_wanted
 
 
@@ -59,6 +69,12 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
         else min(spot.wanted + states[name].stuck, max(states[name].settings.max, spot.wanted))
         for name, spot in spots.items()
     }
+    short = {
+        name: since
+        for name, spot in spots.items()
+        if (since := short_since(states[name], spot.spot, memory.spot_short_since.get(name), now)) is not None
+    }
+    away = {name: now for name, since in short.items() if spot_stays_away(states[name], since, now)}
     decision = Decision(
         at=now,
         pools={
@@ -81,7 +97,8 @@ def decide(scaling: ModelScaling, memory: Memory, snapshot: Snapshot) -> tuple[D
         spot_seen={
             name: spot_seen(states[name], memory.spot_seen.get(name, 0), spot.spot) for name, spot in spots.items()
         },
-        spot_lost_at=lost_at,
+        spot_lost_at={**lost_at, **away},
+        spot_short_since=short,
     )
 
 

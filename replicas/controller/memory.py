@@ -31,9 +31,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     takes to be no more felt. `served` is the highest rate per GPU that was served in time. `startup` has the seconds
     that starts have taken, by pool, `oldest_start` how long the oldest has lasted so far, and `ready` how many were
     ready. `decided` are the counts that the load asked for last, `reserve` what was wanted beyond them in case spot
-    replicas are lost, `spot_seen` how many of the spot ones that are still wanted have been there, and `spot_lost_at`
-    when many of these were lost. What was learned by outcome: `factor` corrects the capacity, `headroom` is the share
-    of growths that is prepared for, `weights` are those of signals by pool, and `pending` have no outcome yet.
+    replicas are lost, `spot_seen` how many of the spot ones that are still wanted have been there, `spot_lost_at` when
+    many of these were lost, and `spot_short_since` since when half of those wanted do not serve. What was learned by
+    outcome: `factor` corrects the capacity, `headroom` is the share of growths that is prepared for, `weights` are
+    those of signals by pool, and `pending` have no outcome yet.
     """
 
     at: float | None = None
@@ -53,6 +54,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     reserve: Mapping[str, int] = {}
     spot_seen: Mapping[str, int] = {}
     spot_lost_at: Mapping[str, float] = {}
+    spot_short_since: Mapping[str, float] = {}
     outage: Outage | None = None
     settled_at: float | None = None
     short_at: float | None = None

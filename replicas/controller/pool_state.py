@@ -64,7 +64,7 @@ def pool_states(scaling: ModelScaling, snapshot: Snapshot, memory: Memory) -> di
         seen = snapshot.pools.get(pool.name)
         now = seen or PoolSnapshot(ready=max(last.get(pool.name, pool.min), pool.min))
         startup = now.startup_seconds or memory.startup.get(pool.name) or pool.startup_seconds
-        stuck = sum(age > max(_STUCK * startup, _LEAST_STUCK_SECONDS) for age in now.starting)
+        stuck = sum(age > stuck_seconds(startup) for age in now.starting)
         ready = max(now.ready, 0)
         states[pool.name] = PoolState(
             settings=msgspec.structs.replace(pool, min=ready, max=ready) if pool.fixed else pool,
@@ -79,6 +79,11 @@ def pool_states(scaling: ModelScaling, snapshot: Snapshot, memory: Memory) -> di
             reserve=memory.reserve.get(pool.name, 0),
         )
     return states
+
+
+def stuck_seconds(startup: float) -> float:
+    """Return after how many seconds a start is not counted on any longer where others take `startup`."""
+    return max(_STUCK * startup, _LEAST_STUCK_SECONDS)
 
 
 def learned_startups(memory: Memory, snapshot: Snapshot) -> tuple[dict[str, float], dict[str, float]]:

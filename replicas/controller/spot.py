@@ -4,7 +4,7 @@ from math import exp, isfinite
 
 import msgspec
 
-from replicas.controller.pool_state import PoolState
+from replicas.controller.pool_state import PoolState, stuck_seconds
 from replicas.controller.snapshot import Snapshot
 
 #: After spot capacity has been lost, what is missing is started on demand for so long.
@@ -59,16 +59,16 @@ def reserve_for(spot: int, interruptions: float, startup: float) -> int:
 def with_spot(state: PoolState, count: int, spot_price: float | None, interruptions: float, *, wary: bool) -> SpotPlan:
     """Return how `count` replicas that the load needs are had.
 
-    The minimum, and what is beyond `spot_max`, runs on demand. Where one kind replaces the other, what is replaced
-    stays until the other is ready.
+    Where `wary`, only the preemptible ones that serve are relied on. The minimum, and what is beyond `spot_max`, runs
+    on demand. Where one kind replaces the other, what is replaced stays until the other is ready.
     """
     pool, seen = state.settings, state.snapshot
     burst = max(0, min(count - pool.min, pool.spot_max))
     cheap = 1.0 if spot_price is None else worth(pool.price, spot_price, interruptions, state.startup)
     spot_now = _spot_now(state)
     if wary:
-        use, reserve = min(burst, spot_now), 0
-        reason = f"Preemptible replicas of pool {pool.name} were lost, so new ones are on demand."
+        use, reserve = min(burst, seen.spot_ready), 0
+        reason = f"Preemptible replicas of pool {pool.name} were lost or do not come, so new ones are on demand."
     elif cheap < 1.0:
         use = burst
         reserve = min(reserve_for(use, interruptions, state.startup), pool.spot_max - use)
@@ -94,6 +94,23 @@ def lost_spot(state: PoolState, seen_before: int) -> bool:
     return seen_before >= 2 and _spot_now(state) <= (1.0 - LOST) * seen_before
 
 
+def short_since(state: PoolState, wanted: int, before: float | None, now: float) -> float | None:
+    """Return since when half of the spot replicas that are wanted, or more, do not serve; None: they do.
+
+    Those that are lost one after the other have others starting in their place all the time.
+    """
+    if not state.seen or wanted < 2 or state.snapshot.spot_ready > (1.0 - LOST) * wanted:
+        return None
+    return now if before is None else before
+
+
+def spot_stays_away(state: PoolState, since: float, now: float) -> bool:
+    """Whether what `short_since` says has lasted for longer than a start may. A start that hangs for that long is made
+    up for where it is counted.
+    """
+    return not state.stuck and now - since > stuck_seconds(state.startup)
+
+
 def spot_seen(state: PoolState, seen_before: int, wanted: int) -> int:
     """Return how many spot replicas have been there, as far as they are wanted."""
     return min(max(seen_before, _spot_now(state)), wanted)
@@ -111,7 +128,7 @@ def spot_offer(state: PoolState, snapshot: Snapshot, *, wary: bool) -> SpotOffer
         return None
     relative = worth(pool.price, price, interruptions, state.startup)
     if wary:
-        return SpotOffer(relative * pool.price, min(pool.spot_max, _spot_now(state)))
+        return SpotOffer(relative * pool.price, min(pool.spot_max, state.snapshot.spot_ready))
     return SpotOffer(relative * pool.price, pool.spot_max) if relative < 1.0 else None
 
 

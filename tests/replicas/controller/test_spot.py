@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replicas.controller.decision import Decision
 from replicas.controller.model_scaler import ModelScaler
 from replicas.controller.pool_state import PoolState
 from replicas.controller.scaling_settings import ModelScaling
@@ -128,3 +129,46 @@ def test_after_losing_all_spot_at_once_others_start_on_demand() -> None:
         much_later = known.decide(snapshot(float(now), 6.0, {"p": ready(6)}))
     assert much_later is not None
     assert much_later.pools["p"].spot >= 2
+
+
+class RenewedStarts:
+    """Spot replicas of which one is lost every five minutes, as starts in their place fail and are asked for anew."""
+
+    def __init__(self, *, stays: int = 0) -> None:
+        """`stays` of them are never lost."""
+        self.known = ModelScaler(market())
+        self.on_demand, self.spot, self.stays = 3, 0, stays
+
+    def play(self, seconds: int, lost_at: int) -> list[Decision]:
+        decisions, starting = [], 0
+        for now in range(0, seconds, 5):
+            if now >= lost_at and not (now - lost_at) % 300:
+                self.spot = max(self.spot - 1, self.stays)
+            ages = [float(now % 120)] * starting
+            seen = ready(self.on_demand + self.spot, spot_ready=self.spot, starting=ages, spot_starting=starting)
+            decisions.append(self.known.decide(snapshot(float(now), 8.0, {"p": seen})))
+            wanted = decisions[-1].pools["p"]
+            self.on_demand = wanted.wanted - wanted.spot
+            if now < lost_at:
+                self.spot = wanted.spot
+            starting = max(wanted.spot - self.spot, 0)
+        return decisions
+
+
+def test_spot_that_is_lost_one_after_the_other_and_does_not_come_again_is_made_up_for() -> None:
+    world = RenewedStarts()
+    decisions = world.play(3000, lost_at=600)
+    needed = decisions[0].pools["p"].wanted
+    assert decisions[119].pools["p"].spot == needed - 3 >= 3
+    assert any("were lost or do not come" in reason for reason in decisions[-1].reasons)
+    assert (world.on_demand, world.spot) == (needed, 0)
+    # What was started on demand stays when spot is tried again, and for as long as that does not come.
+    world.play(3000, lost_at=0)
+    assert world.on_demand == needed
+
+
+def test_a_few_spot_replicas_that_do_not_come_again_make_nobody_wary() -> None:
+    world = RenewedStarts(stays=2)
+    decisions = world.play(3000, lost_at=600)
+    assert decisions[119].pools["p"].spot < 6
+    assert not any("do not come" in reason for one in decisions for reason in one.reasons)
