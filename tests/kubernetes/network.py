@@ -148,6 +148,10 @@ async def _batch(commands: str, *before: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *before, "ip", "-batch", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    _, said = await process.communicate(commands.encode())
+    try:
+        _, said = await process.communicate(commands.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
     if process.returncode:
         raise RuntimeError(f"ip: {said.decode().strip()}")

@@ -20,6 +20,8 @@ _RETRY_SECONDS = 1.0
 _FIRST_BACKOFF_SECONDS, _LAST_BACKOFF_SECONDS = 10.0, 300.0
 #: The real one looks once a minute; drills are shorter.
 _REFRESH_SECONDS = 5.0
+#: A pod's network takes milliseconds, and seconds on a machine that does much besides.
+_NETWORK_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Pod:
         return [*self._init, *self._main]
 
     async def _live(self) -> None:
-        await self._network.make()
+        await self._networked()
         await self._prepared()
         for one in self._init:
             if one.spec.get("restartPolicy") == "Always":
@@ -147,6 +149,18 @@ class Pod:
         async with asyncio.TaskGroup() as lives:
             for one in self._main:
                 lives.create_task(self._keep(one, always=self._policy == "Always"))
+
+    async def _networked(self) -> None:
+        """Make its network; where that hangs, say where, and make another one, as kubelets do of sandboxes."""
+        while True:
+            try:
+                async with asyncio.timeout(_NETWORK_SECONDS):
+                    await self._network.make()
+            except TimeoutError as error:
+                traceback.print_exception(error)
+                await self._network.remove()
+            else:
+                return
 
     async def _prepared(self) -> None:
         while True:
