@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPResponse
 from typing import Any, Final, NamedTuple
 
@@ -43,13 +43,24 @@ class ReplayClient:
     clients' come first.
     """
 
-    def __init__(self, gateway: LiveGateway, *, model: str, version: str, seconds: float) -> None:
+    def __init__(
+        self,
+        gateway: LiveGateway,
+        *,
+        model: str,
+        version: str,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`model`, if any, takes the place of the bodies'; `version` empty: the gateway chooses. `seconds` bounds each
         request.
         """
         self._gateway = gateway
         self._model = model
         self._version = version
+        self._clock = clock
+        self._sleep = sleep
         self._headers = {
             "content-type": "application/json",
             "x-penstock-background": "true",
@@ -116,19 +127,19 @@ class ReplayClient:
         data = json.dumps(body).encode()
         for number in range(_TRIES):
             last = number == _TRIES - 1
-            began = time.monotonic()
+            began = self._clock()
             try:
                 with self._gateway.open_response("POST", path, data, self._headers) as response:
                     status, answer = response.status, response.read(_MOST_BYTES)
                     if status not in _LATER or last or response.headers.get("x-should-retry") == "false":
                         headers = {name.lower(): value for name, value in response.headers.items()}
-                        return _Reply(status, headers, answer, round(time.monotonic() - began, 6))
+                        return _Reply(status, headers, answer, round(self._clock() - began, 6))
                     wait = _wait(response, number)
             except LiveGatewayError:
                 if last:
                     raise
                 wait = _NO_ROOM_FOR * 2.0**number
-            time.sleep(wait)
+            self._sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
 

@@ -1,13 +1,15 @@
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from gateway.cli.live_gateway import LiveGateway
 from gateway.cli.main import main
 from gateway.cli.replay import replay_client, replay_record
+from gateway.cli.replay.replay_client import ReplayClient
+from gateway.rollouts.replay.corpus import Entry
 from gateway.rollouts.replay.redaction import Redaction
 from gateway.rollouts.replay.run_file import read_run
 from safety.action import Action
@@ -197,22 +199,19 @@ def test_a_judge_that_is_refused_a_question_has_no_verdict_on_it(
         assert "No." in capsys.readouterr().err
 
 
-def test_seconds_are_those_of_the_attempt_that_was_answered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus, run = corpus_of(tmp_path, capsys, 1), tmp_path / "run"
+def test_seconds_are_those_of_the_attempt_that_was_answered() -> None:
     now = [0.0]
 
     def sleep(seconds: float) -> None:
-        now[0] += seconds
+        now[0] += max(seconds, 0.25)
 
     def answer(*_: object) -> tuple[int, str]:
         now[0] += 0.5
         return (503, "no_capacity") if now[0] < 2.0 else (200, "x")
 
-    monkeypatch.setattr(replay_client, "_NO_ROOM_FOR", 0.25)
-    monkeypatch.setattr(replay_client, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    entry = Entry(id="a", body={"messages": [{"role": "user", "content": "Hi"}]})
     with standing_in(answer) as (_, url):
-        assert main(["replay", "run", str(corpus), "--url", url, "--output", str(run)]) == 0
-    assert now[0] > 2.0
-    assert read_run(run).results["c0"].seconds == 0.5
+        gateway = LiveGateway(url, "sk-1")
+        client = ReplayClient(gateway, model="m", version="", seconds=5.0, clock=lambda: now[0], sleep=sleep)
+        assert client.ask(entry).seconds == 0.5
+    assert now[0] == 2.0
