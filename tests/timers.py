@@ -23,11 +23,11 @@ class HeldTimers:
 
     @property
     def pending(self) -> int:
-        """How many are set, and have neither gone off nor been cancelled."""
+        """The number of timers that are set, and have neither gone off nor been cancelled."""
         return sum(not handle.cancelled() for handle, _ in self._held)
 
     def go_off(self) -> None:
-        """Let the time pass: all that are pending go off."""
+        """Let all pending timers go off."""
         held, self._held = self._held, []
         for handle, callback in held:
             if not handle.cancelled():

@@ -70,7 +70,7 @@ class StoredIntents(msgspec.Struct):
 
 
 class SetAside(msgspec.Struct, frozen=True):
-    """What was stored as an intent, and where; bytes that are no text are escaped."""
+    """An unreadable intent: the replica id it was stored under, and its bytes as text, escaped where they are none."""
 
     id: str
     stored: str

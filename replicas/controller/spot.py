@@ -105,8 +105,9 @@ def short_since(state: PoolState, wanted: int, before: float | None, now: float)
 
 
 def spot_stays_away(state: PoolState, since: float, now: float) -> bool:
-    """Whether what `short_since` says has lasted for longer than a start may. A start that hangs for that long is made
-    up for where it is counted.
+    """Return whether spot replicas have been missing (`short_since`) for longer than a start may take.
+
+    A start that hangs for as long is a stuck one, which `PoolState.stuck` counts and sizing makes up for.
     """
     return not state.stuck and now - since > stuck_seconds(state.startup)
 

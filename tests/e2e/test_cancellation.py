@@ -41,7 +41,7 @@ def stream_to_reset(stack: Stack, observer: Observer) -> Leave:
 
 
 def answer_to_leave(stack: Stack, observer: Observer) -> Leave:
-    """One that is not streamed."""
+    """A request whose answer is not streamed."""
     connection = connect(stack)
     connection.sendall(request_bytes(stack, orjson.dumps(endless(stream=False))))
     observer.wait(lambda load: load.running == 1, "the request runs")
@@ -63,7 +63,7 @@ def answer_to_half_close(stack: Stack, observer: Observer) -> Leave:
 
 
 def stop_string_to_come(stack: Stack, observer: Observer) -> Leave:
-    """The gateway finds it, and the engine would go on."""
+    """A stop string that the gateway finds, while the engine would go on."""
     stream = Stream(stack, endless(stop=" "))
     assert stream.begin() == 200
 

@@ -148,7 +148,7 @@ def test_a_loss_that_no_change_tells_of_is_drawn_where_a_change_failed_of_it(con
 
 
 def test_events_are_asked_for_once_a_change_has_gone_on(console: Console) -> None:
-    """And not with each snapshot."""
+    """The history is read when a change has gone on, not with each snapshot."""
     page = show_shapes(console, shapes.view(shapes.model(shapes.group(change=shapes.change("preparing")))))
     page.locator(".group").wait_for()
     read = page.evaluate("""(() => {
@@ -264,7 +264,7 @@ def test_before_anything_is_told(console: Console) -> None:
     empty = shapes.model(demand=None, mode="off")
     page = show_shapes(console, shapes.view(empty, controller="", age_seconds=None), events=())
     page.get_by_text("No controller acts now: nothing was told yet.").first.wait_for()
-    page.get_by_text("No worker tells what is asked for.").wait_for()
+    page.get_by_text("No worker reports the demand of this model.").wait_for()
     assert page.locator("#shapes-groups-nothing").inner_text() == "Not known at the moment."
     page.get_by_text("No shape has been changed yet.").wait_for()
     assert page.locator("#shapes-advice").inner_text().startswith("Nothing is decided: the mode is off.")

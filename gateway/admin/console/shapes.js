@@ -338,7 +338,7 @@ function fillTimeline(part, group, changes, { span, widths, shade }) {
 // --- The page -------------------------------------------------------------------------------------------------------
 
 function demandOf(demand) {
-  if (!demand) return "No worker tells what is asked for.";
+  if (!demand) return "No worker reports the demand of this model.";
   const waiting = demand.waiting ? `Long requests that wait: ${count(demand.waiting)}, the first for ${lasting(demand.oldest_wait)}; the longest needs ${count(demand.longest)} KV tokens.` : "No long request waits.";
   return `${waiting} Short requests: ${rate(demand.short_rate)}, long ones: ${rate(demand.long_rate)}.`;
 }

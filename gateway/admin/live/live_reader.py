@@ -38,8 +38,8 @@ STORE_AWAY: Final = (
 )
 
 
-class _Stored(NamedTuple):
-    """What the store has told for one snapshot."""
+class _FromStore(NamedTuple):
+    """The parts of one live snapshot that are read from the store."""
 
     scaling: ScalingLive | None
     rollouts: Sequence[RolloutLive] | None
@@ -122,10 +122,10 @@ class LiveReader:
             return counts, None
         return counts, self._window.add(counts.totals)
 
-    async def _from_store(self, counts: WorkerCounts, growth: Growth | None, problems: list[str]) -> _Stored | None:
+    async def _from_store(self, counts: WorkerCounts, growth: Growth | None, problems: list[str]) -> _FromStore | None:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                return _Stored(
+                return _FromStore(
                     scaling=None if self._scaling is None else scaling_live(*await self._scaling()),
                     rollouts=None if self._rollouts is None else rollouts_live(await self._rollouts()),
                     shapes=None if self._shapes is None else await self._shapes(),

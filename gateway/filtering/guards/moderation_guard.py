@@ -12,9 +12,9 @@ from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import ApiKeySource
 from gateway.filtering.guards.verdicts import label_of
 from gateway.tenancy.providers.provider_keys import KeyOf
+from routing.transports.http.buffered_exchange import ask
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
-from routing.transports.http.http_get import ask
 from routing.transports.http.origin import head, origin_of
 from routing.transports.http.proxied_origin import proxied
 from routing.transports.http.upstream_timeouts import Timeouts

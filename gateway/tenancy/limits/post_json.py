@@ -5,8 +5,9 @@ import os
 from typing import Final
 from urllib.parse import urlsplit
 
+from routing.transports.http.buffered_exchange import ACCEPT, BufferedExchange
 from routing.transports.http.connection_pool import ConnectionPool
-from routing.transports.http.http1_request import Headers, Http1Request, HttpFailure
+from routing.transports.http.http1_request import HttpFailure
 from routing.transports.http.origin import head, origin_of
 from routing.transports.http.proxied_origin import proxied
 from routing.transports.http.upstream_timeouts import Timeouts
@@ -14,38 +15,12 @@ from routing.transports.replica_tls import SslContexts
 
 #: Seconds for a whole exchange, however slowly its answer comes.
 WEBHOOK_SECONDS: Final = 10.0
+#: Bytes of an answer's body that are waited for: nothing follows from them.
+_MOST_BYTES: Final = 1 << 16
 
 
 class WebhookFailed(Exception):
     """The webhook has not taken a body: a line for the log, without the address, which may hold a secret."""
-
-
-class _Post(Http1Request):
-    """A post, whose answer's status counts alone."""
-
-    __slots__ = ("over", "status")
-
-    def __init__(self, request: bytes) -> None:
-        super().__init__(request)
-        #: 0: none has come yet.
-        self.status = 0
-        self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def answered(self, status: int, headers: Headers) -> None:
-        self.status = status
-
-    def received(self, data: bytes) -> None:
-        """Leave the body: nothing follows from it."""
-
-    def ended(self) -> None:
-        self._end("")
-
-    def failed(self, failure: HttpFailure) -> None:
-        self._end(failure.problem)
-
-    def _end(self, problem: str) -> None:
-        if not self.over.done():
-            self.over.set_result(problem)
 
 
 async def post_json(url: str, body: bytes) -> None:
@@ -58,32 +33,26 @@ async def post_json(url: str, body: bytes) -> None:
         parts = urlsplit(url)
         origin = proxied(origin_of(f"{parts.scheme}://{parts.netloc}"), None, os.environ)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        post = _Post(head("POST", target, origin, _headers(len(body))) + b"\r\n" + body)
+        headers = ACCEPT | {"content-type": "application/json", "content-length": str(len(body))}
+        exchange = BufferedExchange(head("POST", target, origin, headers) + b"\r\n" + body, _MOST_BYTES)
     except ValueError as error:
         raise WebhookFailed(str(error)) from None
     timeouts = Timeouts(min(WEBHOOK_SECONDS, Timeouts().connect), WEBHOOK_SECONDS, WEBHOOK_SECONDS)
     pool = ConnectionPool(origin, contexts=SslContexts(None).get if origin.tls else None, timeouts=timeouts)
+    problem = ""
     try:
-        pool.send(post)
+        pool.send(exchange)
         async with asyncio.timeout(WEBHOOK_SECONDS):
-            problem = await post.over
+            await exchange.answer
+    except HttpFailure as failure:
+        problem = failure.problem
     except TimeoutError:
         problem = f"no answer within {WEBHOOK_SECONDS:g} s"
     finally:
-        post.cancel()
+        exchange.cancel()
         await pool.aclose()
     # Once its status has come it was taken, or was not, however the body ends.
-    if post.status:
-        problem = "" if 200 <= post.status < 300 else f"it answers with status {post.status}"
+    if exchange.status:
+        problem = "" if 200 <= exchange.status < 300 else f"it answers with status {exchange.status}"
     if problem:
         raise WebhookFailed(problem)
-
-
-def _headers(length: int) -> dict[str, str]:
-    return {
-        "accept": "*/*",
-        "accept-encoding": "identity",
-        "user-agent": "penstock",
-        "content-type": "application/json",
-        "content-length": str(length),
-    }

@@ -29,8 +29,8 @@ _ANSWERED: Final = frozenset((Outcome.OK, Outcome.CUT))
 #: What a version is to blame for, or at least its room: not the store, and nothing that clients have done.
 _FAILED: Final = FAILURES - {Outcome.STORE_ERROR}
 _COUNTED: Final = _ANSWERED | _FAILED | {Outcome.CLIENT_GONE}
-#: What becomes of requests in the background wherever others need the room; who made them tries again.
-_OF_ROOM: Final = frozenset((Outcome.TIMEOUT, Outcome.CLIENT_GONE))
+#: The same of requests in the background, which run out of time wherever others need the room.
+_COUNTED_IN_BACKGROUND: Final = _COUNTED - {Outcome.TIMEOUT, Outcome.CLIENT_GONE}
 _TRUNCATED: Final = FinishReason.LENGTH.value
 
 
@@ -93,7 +93,7 @@ class VersionCounter:
         kinds = zip(map(_IN_COMMON, records), slices, map(stratum_of, map(_PROMPT, records)), strict=True)
         _exhaust(map(list.append, map(groups.__getitem__, kinds), records))
         for ((model, version, epoch, outcome, background), number, stratum), group in groups.items():
-            counted = _COUNTED - _OF_ROOM if background else _COUNTED
+            counted = _COUNTED_IN_BACKGROUND if background else _COUNTED
             split = self._split_of(model) if version and outcome in counted else None
             if _is_compared(split, version, epoch) and (divided := _divided(split, group)):
                 piece = self._piece(split.salt, version, int(number) * SLICE_SECONDS)

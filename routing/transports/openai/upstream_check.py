@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Final
 
 from routing.transports.counted_transport import CHECK_TIMEOUT_SECONDS, Unreachable
+from routing.transports.http.buffered_exchange import get
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
-from routing.transports.http.http_get import get
 from routing.transports.openai.scrape import Scrape, scraped
 from routing.transports.openai.settings import OpenAISettings
 from routing.transports.prometheus import samples

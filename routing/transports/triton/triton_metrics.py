@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from protos.types import Load
+from routing.transports.http.buffered_exchange import get
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
-from routing.transports.http.http_get import get
 from routing.transports.http.origin import origin_of
 from routing.transports.prometheus import Sample, samples
 

@@ -69,7 +69,7 @@ class GpuLauncher(FakeLauncher):
     def __init__(self) -> None:
         super().__init__()
         self.most_used = 0
-        #: Pools whose replicas end as soon as they are started, with what is said of them.
+        #: Pools whose replicas end as soon as they are started, with the launcher's problem.
         self.failing: dict[str, str] = {}
 
     async def start(self, orders: Sequence[ReplicaOrder]) -> None:

@@ -11,7 +11,7 @@ ENTRIES = Script.load("gateway.scaling", "lua/entries.lua")
 
 
 async def kept(world: World) -> list[SetAside]:
-    """What was set aside, the newest first."""
+    """The unreadable intents that the store keeps, the newest first."""
     found = cast("list[bytes]", await world.store.run(ENTRIES, [SET_ASIDE], ["1000"]))
     return [msgspec.json.decode(raw, type=SetAside) for raw in found]
 

@@ -136,7 +136,7 @@ async def test_a_dead_workers_leases_are_ended_by_another(store_url: str) -> Non
 
 @pytest.mark.usefixtures("hurried")
 async def test_long_leases_of_a_quiet_worker_stay(store_url: str) -> None:
-    """It says again and again that it lives, which puts off the time when it is given up."""
+    """A worker without requests renews its leases, which puts off their end."""
     async with worker_of(store_url) as quiet, worker_of(store_url) as busy:
         kept = await quiet.reserve(PLAN)
         end = await given_up_at(quiet)

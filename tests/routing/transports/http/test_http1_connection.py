@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from routing.transports.http.buffered_exchange import get
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_connection import MAX_HEAD_BYTES, MAX_HEADERS, HttpConnection
 from routing.transports.http.http1_request import Fault, Headers, Http1Request, HttpFailure
-from routing.transports.http.http_get import get
 from routing.transports.http.origin import head, is_header_value, origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import TlsFiles, renewed_ssl_context

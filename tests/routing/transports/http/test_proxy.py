@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from routing.transports.http.buffered_exchange import get
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
-from routing.transports.http.http_get import get
 from routing.transports.http.origin import origin_of
 from routing.transports.http.proxied_origin import proxied
 from routing.transports.http.proxy import environment_proxy, proxy_of
